@@ -1,0 +1,1 @@
+"""Numbers: metrics, budgets and the comparison that decides."""

@@ -1,0 +1,125 @@
+"""The seams: what an exporter, a runtime and a session must offer. Concrete classes live in the folders.
+
+A runtime that nobody here wrote joins through the entry-point groups `onnxparity.runtimes` and
+`onnxparity.exporters` (see `plugins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy.typing as npt
+
+from onnxparity.artifact import Artifact
+from onnxparity.case import Subject
+from onnxparity.outcome import Question
+from onnxparity.plan import ArtifactKey
+
+__all__ = ["Array", "Availability", "ExactSession", "Exporter", "Feeds", "Outputs", "Placement", "Runtime", "Session"]
+
+Array = npt.NDArray[Any]  # Any: the element type is data (float16, float32, int64, bool), checked when compared
+Feeds = Mapping[str, Array]
+Outputs = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a runtime can be used here, proven by running a known answer, and why not."""
+
+    runtime: str
+    available: bool
+    reason: str
+    """Empty where available; otherwise the loader's own words."""
+    version: str | None
+    remedy: str = ""
+    """The command or step that would make it available; empty where available or unknown."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one node ran."""
+
+    node: str
+    operator: str
+    provider: str
+
+
+class Session(Protocol):
+    """A loaded artifact, ready to run feeds."""
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Every output by name. Raises RunError; SubjectError for missing, unknown or misshapen feeds."""
+        ...
+
+    def placement(self) -> tuple[Placement, ...] | None:
+        """Where each node runs; None where the runtime cannot tell."""
+        ...
+
+
+@runtime_checkable
+class ExactSession(Session, Protocol):
+    """A session that evaluates in float64 and can say how large honest rounding is (Monte Carlo arithmetic)."""
+
+    unit_roundoff: float
+    """Of the artifact's own dtype: 2**-24 for float32, 2**-11 for float16."""
+
+    def noise(self, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
+        """Honest rounding per output vector: the largest movement over the draws relative to the vector's
+        largest value; each output's shape less its last axis."""
+        ...
+
+    def fingerprints(self) -> frozenset[str]:
+        """Content hashes of the floating constants, unchanged by a transpose or a reshape."""
+        ...
+
+    def constant_noise(self, feeds: Feeds, *, shared: frozenset[str], draws: int, seed: int) -> Outputs:
+        """As `noise`, where only the constants whose fingerprint is not in `shared` move, by their own roundoff."""
+        ...
+
+
+class Runtime(Protocol):
+    """Something that runs feeds through an artifact."""
+
+    @property
+    def name(self) -> str:
+        """Such as `ort-cpu`; part of cell ids."""
+        ...
+
+    @property
+    def question(self) -> Question:
+        """Which question its cells ask: `meaning` for float64 evaluation, `arithmetic` for all else."""
+        ...
+
+    def probe(self) -> Availability:
+        """Runs a known answer. Never raises: what goes wrong is the reason."""
+        ...
+
+    def load(self, artifact: Artifact) -> Session:
+        """Raises LoadError, or UnavailableError where the runtime would run elsewhere than its name says."""
+        ...
+
+
+class Exporter(Protocol):
+    """Something that writes an artifact from a PyTorch module."""
+
+    @property
+    def name(self) -> str:
+        """Such as `dynamo`; part of cell ids."""
+        ...
+
+    def export(
+        self,
+        module: Any,  # Any: torch.nn.Module, which the hub must not import
+        example: Sequence[Any],  # Any: torch.Tensor, for the same reason
+        subject: Subject,
+        key: ArtifactKey,
+        path: Path,
+        *,
+        dynamic_shapes: Any = None,  # Any: torch.export's own nested structure
+        kwargs: Mapping[str, Any] | None = None,  # Any: torch.Tensor
+    ) -> Artifact:
+        """Writes `path`. Raises ExportError where no file, or not the asked one, came out."""
+        ...
