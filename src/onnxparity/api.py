@@ -1,0 +1,126 @@
+"""The Python API: `onnxparity.verify(...)`, of the same shape as the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from onnxparity import expectations, plugins
+from onnxparity.errors import UsageError
+from onnxparity.pipeline import Listener, Settings, run
+from onnxparity.planning import QUICK_OPSETS, Options
+from onnxparity.probing import probe_all
+from onnxparity.protocols import Availability
+from onnxparity.record import Report
+from onnxparity.selection import Selected, select
+
+__all__ = ["DEFAULT_DTYPES", "DEFAULT_OPSETS", "verify", "verify_with"]
+
+DEFAULT_OPSETS = (18, 20, 23, 24, 26)
+"""The last is the newest that ONNX Runtime 1.31 runs."""
+DEFAULT_DTYPES = ("float32", "float16")
+TIMED_BY_DEFAULT = 4
+"""Where no more subjects than this are selected, their latency is measured without being asked for."""
+KNOWN_FAILURES = Path(__file__).parent / "models" / "expectations.toml"
+
+
+def verify(*targets: str, **settings: object) -> Report:
+    """Verifies subjects and returns the report; nothing is printed.
+
+    Args:
+        targets: catalogue names or globs, `package.module:factory`, `FILE.onnx`; the whole catalogue for none.
+        settings: as the parameters of `verify_with`.
+
+    Raises:
+        UsageError: a wrong name, file or setting, or nothing selected.
+        SubjectError: a subject that cannot be built or described.
+    """
+    return verify_with(targets, **settings)  # type: ignore[arg-type]  # the names and types are those of verify_with
+
+
+def verify_with(
+    targets: Sequence[str],
+    *,
+    against: str | None = None,
+    renamed: Mapping[str, str] | None = None,
+    opsets: Sequence[int] | None = None,
+    dtypes: Sequence[str] | None = None,
+    runtimes: Sequence[str] | None = None,
+    shapes: Sequence[str] = (),
+    cells: Sequence[str] = (),
+    quick: bool = False,
+    latency: Sequence[str] | None = None,
+    expect: Sequence[Path] = (),
+    out: Path = Path("onnxparity-report"),
+    resume: bool = False,
+    use_cache: bool = True,
+    jobs: int | None = None,
+    limit: float = 300.0,
+    command: str = "onnxparity.verify",
+    listener: Listener | None = None,
+) -> Report:
+    """Verifies subjects; each parameter is the flag of the same name of `onnxparity verify`.
+
+    Raises:
+        UsageError: a wrong name, file or setting, or nothing selected.
+        SubjectError: a subject that cannot be built or described.
+    """
+    directory = Path.cwd()
+    probed, used = _runtimes(runtimes, quick=quick)
+    selected, notes = select(targets, directory, against=against, renamed=renamed)
+    options = Options(
+        opsets=tuple(opsets or (QUICK_OPSETS if quick else DEFAULT_OPSETS)),
+        dtypes=tuple(dtypes or (DEFAULT_DTYPES[:1] if quick else DEFAULT_DTYPES)),
+        runtimes=used,
+        shapes=tuple(shapes),
+        quick=quick,
+        cells=tuple(cells),
+    )
+    files = [*([KNOWN_FAILURES] if KNOWN_FAILURES.is_file() else []), *expect]
+    settings = Settings(
+        out=out,
+        command=command,
+        slots=jobs or os.cpu_count() or 1,
+        limit=limit,
+        resume=resume,
+        use_cache=use_cache,
+        expectations=tuple(e for path in files for e in expectations.load(path)),
+        timed=_timed(latency, selected),
+        runtimes=probed,
+        limits=(*notes, *_limits(probed)),
+        directory=directory,
+    )
+    return run(selected, options, settings, listener or Listener())
+
+
+def _runtimes(asked: Sequence[str] | None, *, quick: bool) -> tuple[tuple[Availability, ...], tuple[str, ...]]:
+    """What was probed, and what is planned: all that was asked for, or every default that is there.
+
+    The runtimes that the verdict on meaning rests on are always planned.
+    """
+    names = list(plugins.DEFAULT_RUNTIMES if asked is None else map(plugins.check_name, asked))
+    if quick:
+        names = [n for n in names if n not in plugins.LEVELS]
+    names = list(dict.fromkeys(["torch-float64", plugins.MEANING, *names]))
+    probed = probe_all(names)
+    there = {a.runtime for a in probed if a.available}
+    return probed, tuple(n for n in names if n in there or asked is not None)
+
+
+def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple[str, ...]:
+    if latency is None:
+        return ("*",) if len(selected) <= TIMED_BY_DEFAULT else ()
+    if "none" in latency:
+        if len(latency) > 1:
+            raise UsageError("--latency none and a glob contradict each other", got=", ".join(latency))
+        return ()
+    return tuple(latency)
+
+
+def _limits(probed: Sequence[Availability]) -> tuple[str, ...]:
+    return tuple(
+        f"{a.runtime} was not available, so nothing here says anything about it: {a.reason.splitlines()[0]}"
+        for a in probed
+        if not a.available
+    )

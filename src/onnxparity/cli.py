@@ -1,0 +1,224 @@
+"""The command line. Each verb is one function that returns an exit code; data on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from onnxparity import __version__, gate
+from onnxparity.errors import OnnxParityError
+
+__all__ = ["main", "parser"]
+
+EXIT_CODES = """exit codes:
+  0   conforms
+  1   does not conform
+  2   wrong usage or configuration
+  3   evidence incomplete: a required runtime is not there, or nothing ran
+  70  internal error
+"""
+VERIFY_EXAMPLES = """examples:
+  onnxparity verify                              the whole catalogue
+  onnxparity verify 'causal-*' --opset 23        some of it, at one opset
+  onnxparity verify mypackage.model:factory      your own: returns (module, args)
+  onnxparity verify new.onnx --against old.onnx  two files
+  onnxparity verify model.onnx --against minilm  a file against a PyTorch subject
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns its exit code; a user's mistake is one clear message, never a traceback."""
+    try:
+        options = parser().parse_args(arguments)
+        return int(options.verb(options))
+    except OnnxParityError as error:
+        print(f"onnxparity: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("onnxparity: interrupted; continue with --resume", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return gate.CONFORMS
+    except Exception:
+        traceback.print_exc()
+        print("onnxparity: internal error; please report it with the lines above", file=sys.stderr)
+        return gate.INTERNAL
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    top = argparse.ArgumentParser(
+        prog="onnxparity",
+        description="Export Transformers from PyTorch to ONNX, run them under ONNX Runtime, and verify that they are "
+        "still the same model.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"onnxparity {__version__}")
+    verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
+    _add_verify(verbs)
+    _add_export(verbs)
+    _add_list(verbs)
+    _add_doctor(verbs)
+    _add_report(verbs)
+    _add_gate(verbs)
+    return top
+
+
+Verbs = argparse._SubParsersAction  # the only name argparse has for it
+
+
+def _add_verify(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "verify",
+        help="judge meaning, arithmetic, properties and speed, and write the report",
+        epilog=VERIFY_EXAMPLES + "\n" + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(verb=_verify)
+    verb.add_argument(
+        "targets",
+        nargs="*",
+        metavar="SUBJECT",
+        help="catalogue name or glob, FILE.onnx, or package.module:factory; the whole catalogue when left out",
+    )
+    verb.add_argument(
+        "--against", metavar="REFERENCE", help="what a FILE.onnx is held against: another file, or a subject"
+    )
+    verb.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="REF=CAND",
+        help="the reference's input or output REF is called CAND in the file (repeatable)",
+    )
+    verb.add_argument("--opset", action="append", type=int, help="repeatable; 18 20 23 24 and the newest when left out")
+    verb.add_argument("--dtype", action="append", choices=("float32", "float16"), help="repeatable; both when left out")
+    verb.add_argument(
+        "--runtime", action="append", metavar="NAME", help="repeatable; one that is asked for must be there"
+    )
+    verb.add_argument(
+        "--shape", action="append", default=[], metavar="ID", help="such as b2-t17; repeatable; the grid when left out"
+    )
+    verb.add_argument(
+        "--cell", action="append", default=[], metavar="ID", help="only cells with this id or glob; repeatable"
+    )
+    verb.add_argument("--quick", action="store_true", help="few points, opsets 18 and 23, float32")
+    verb.add_argument(
+        "--latency",
+        action="append",
+        metavar="GLOB",
+        help="subjects to time, or none; repeatable; up to 4 subjects are timed when left out",
+    )
+    verb.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="TOML file of known failures; repeatable",
+    )
+    verb.add_argument(
+        "--out",
+        type=Path,
+        default=Path("onnxparity-report"),
+        metavar="DIR",
+        help="where the report goes (default: %(default)s)",
+    )
+    verb.add_argument("--json", metavar="FILE", help="write the report document there too; - for standard output")
+    verb.add_argument("--resume", action="store_true", help="keep the verdicts of an interrupted run in --out")
+    verb.add_argument("--no-cache", action="store_true", help="export again even where the same export is cached")
+    verb.add_argument("--jobs", type=int, metavar="N", help="subjects at a time (default: one per core)")
+    verb.add_argument(
+        "--limit", type=float, default=300.0, metavar="SECONDS", help="time limit of a cell (default: %(default)g)"
+    )
+
+
+def _add_export(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "export",
+        help="write the ONNX file of a subject, with its record",
+        epilog="example:\n  onnxparity export causal-attention --opset 23 --out causal.onnx",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(verb=_export)
+    verb.add_argument("target", metavar="SUBJECT", help="catalogue name or package.module:factory")
+    verb.add_argument("--opset", type=int, default=23, help="default: %(default)s")
+    verb.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="default: %(default)s")
+    verb.add_argument(
+        "--out", type=Path, metavar="FILE", help="default: SUBJECT-OPSET-DTYPE.onnx in the working directory"
+    )
+    verb.add_argument("--json", action="store_true", help="print the artifact's record as JSON")
+
+
+def _add_list(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser("list", help="show the catalogue: source, parameters, axes, properties")
+    verb.set_defaults(verb=_list)
+    verb.add_argument("pattern", nargs="?", default="*", help="a name or glob")
+    verb.add_argument("--json", action="store_true", help="print the descriptions as JSON")
+
+
+def _add_doctor(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser("doctor", help="what this machine can run, and why not the rest")
+    verb.set_defaults(verb=_doctor)
+    verb.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def _add_report(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "report",
+        help="render a report document; needs no torch",
+        epilog="example:\n  onnxparity report onnxparity-report/report.json --html report.html --junit junit.xml",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(verb=_report)
+    verb.add_argument("document", type=Path, metavar="REPORT.json")
+    for form in ("html", "markdown", "junit"):
+        verb.add_argument(f"--{form}", type=Path, metavar="FILE")
+
+
+def _add_gate(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser("gate", help="exit with a report's verdict; needs no torch")
+    verb.set_defaults(verb=_gate)
+    verb.add_argument("document", type=Path, metavar="REPORT.json")
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from onnxparity.commands.verify import verify
+
+    return verify(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from onnxparity.commands.export import export
+
+    return export(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from onnxparity.commands.catalogue import show
+
+    return show(options)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from onnxparity.commands.doctor import doctor
+
+    return doctor(options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from onnxparity.commands.report import render
+
+    return render(options)
+
+
+def _gate(options: argparse.Namespace) -> int:
+    from onnxparity.record import Report
+
+    report = Report.read(options.document)
+    print(report.conclusion)
+    return report.exit_code

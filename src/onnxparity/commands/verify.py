@@ -1,0 +1,75 @@
+"""`onnxparity verify`: the whole pipeline, its progress on stderr, its verdict on stdout."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from onnxparity.api import verify_with
+from onnxparity.commands.report import write_all
+from onnxparity.errors import UsageError
+from onnxparity.pipeline import Listener
+from onnxparity.record import Report
+
+__all__ = ["verify"]
+
+
+def verify(options: argparse.Namespace) -> int:
+    """Verifies, writes the report folder, prints the verdict table; exits with the verdict."""
+    from rich.console import Console
+
+    from onnxparity.commands.progress import Progress
+    from onnxparity.reports.terminal import print_report
+
+    listener: Listener
+    with Progress() as listener:
+        report = verify_with(
+            options.targets,
+            against=options.against,
+            renamed=_pairs(options.map),
+            opsets=options.opset,
+            dtypes=options.dtype,
+            runtimes=options.runtime,
+            shapes=options.shape,
+            cells=options.cell,
+            quick=options.quick,
+            latency=options.latency,
+            expect=options.expect,
+            out=options.out,
+            resume=options.resume,
+            use_cache=not options.no_cache,
+            jobs=options.jobs,
+            limit=options.limit,
+            command=f"onnxparity {shlex.join(sys.argv[1:])}",
+            listener=listener,
+        )
+    written = write_all(report, options.out)
+    if options.json == "-":
+        print(json.dumps(report.to_json(), allow_nan=False))
+        return report.exit_code
+    if options.json is not None:
+        _write_document(report, Path(options.json))
+    print_report(report, Console())
+    print(f"\nreport: {written[1]}  document: {written[0]}")
+    return report.exit_code
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        reference, equals, candidate = text.partition("=")
+        if not (reference and equals and candidate):
+            raise UsageError(f"--map {text!r} is not a pair", expected="REFERENCE_NAME=FILE_NAME")
+        pairs[reference] = candidate
+    return pairs
+
+
+def _write_document(report: Report, path: Path) -> None:
+    try:
+        report.write(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}", got=error.strerror, remedy="name another file with --json") from error

@@ -1,0 +1,227 @@
+"""The job that judges one artifact: its meaning, its arithmetic on each runtime, its properties.
+
+Runs in a worker without torch. Announces each cell before it starts, so that the caller knows which
+one a dead worker was working on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from onnxparity import invariants, plugins
+from onnxparity.artifact import Artifact
+from onnxparity.case import Subject, parse_shape
+from onnxparity.errors import SubjectError
+from onnxparity.feeds import regimes
+from onnxparity.grid import Point
+from onnxparity.judge import judged
+from onnxparity.numerics.budget import DOUBLE_FLOOR, MEANING_FLOOR, vector_error
+from onnxparity.numerics.compare import Comparison, compare
+from onnxparity.outcome import Question, Status, Verdict
+from onnxparity.plan import Cell
+from onnxparity.protocols import Array, ExactSession, Feeds, Outputs, Placement, Session
+from onnxparity.references import References, feeds_at
+
+__all__ = ["ExamineRequest", "Placements", "Started", "examine"]
+
+T = TypeVar("T")
+
+DRAWS = 3
+"""Monte Carlo draws behind each budget."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Sent before a cell's work begins."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Placements:
+    """Where a runtime ran the artifact's nodes."""
+
+    runtime: str
+    nodes: tuple[Placement, ...]
+
+
+@dataclass(frozen=True)
+class ExamineRequest:
+    """One artifact with its cells, and what to hold it against."""
+
+    subject: Subject
+    artifact: Artifact
+    cells: tuple[Cell, ...]
+    references: References | None = None
+    """The PyTorch module's values; None where there is no module."""
+    against: Artifact | None = None
+    """A reference file; None where the reference is a module or missing."""
+    examples: Mapping[str, Feeds] = field(default_factory=dict)
+    companions: Mapping[str, Artifact] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Names of the artifact's inputs and outputs where they differ: reference's name to artifact's name."""
+
+
+def examine(request: ExamineRequest) -> Iterator[Started | Verdict | Placements]:
+    """Judges every cell, each announced first."""
+    bench = Bench(request)
+    for cell in request.cells:
+        yield Started(cell)
+        question, work = bench.work(cell)
+        yield judged(cell, question, request.subject.origin, work)
+    yield from bench.placements()
+
+
+class Bench:
+    """The sessions and exact values of one artifact, made when first needed."""
+
+    def __init__(self, request: ExamineRequest) -> None:
+        self.request = request
+        self.sessions: dict[tuple[str, str], Session] = {}
+        self.exact_values: dict[Point, tuple[Outputs, Outputs]] = {}
+        self.logits = frozenset(
+            request.renamed.get(o.name, o.name) for o in request.subject.outputs if o.role == "logits"
+        )
+
+    def work(self, cell: Cell) -> tuple[Question, partial[Comparison]]:
+        """The question a cell asks, and the call that answers it."""
+        point = Point(cell.shape, cell.regime)
+        if cell.regime in invariants.PROPERTIES and cell.regime not in regimes(self.request.subject):
+            return "property", partial(self.property, cell)
+        if cell.runtime == plugins.MEANING:
+            return "meaning", partial(self.meaning, point)
+        return "arithmetic", partial(self.arithmetic, cell.runtime, point)
+
+    def meaning(self, point: Point) -> Comparison:
+        """The artifact in float64 against the reference in float64."""
+        request, exact = self.request, self.exact()
+        feeds = self.feeds(point)
+        got = exact.run(feeds)
+        if request.against is not None:
+            other = self.exact(request.against)
+            shared = exact.fingerprints() & other.fingerprints()
+            own = self.unrename_feeds(feeds)
+            want = self.rename(other.run(own))
+            theirs = self.rename(other.constant_noise(own, shared=shared, draws=DRAWS, seed=0))
+        elif request.references is not None:
+            shared = request.references.fingerprints[self.reference_dtype()]
+            want = self.rename(request.references.want(self.reference_dtype(), point))
+            theirs = {}
+        else:
+            raise SubjectError("there is no reference to hold the meaning against", remedy="give one with --against")
+        noise = {name: np.zeros(np.atleast_1d(v).shape[:-1]) for name, v in want.items()}
+        if _further_apart(want, got, MEANING_FLOOR):
+            ours = exact.constant_noise(feeds, shared=shared, draws=DRAWS, seed=0)
+            noise = {name: np.maximum(ours[name], theirs.get(name, 0.0)) for name in want if name in ours}
+        return compare(want, got, noise, floor=MEANING_FLOOR, failure=Status.MEANING, logits=self.logits)
+
+    def arithmetic(self, runtime: str, point: Point) -> Comparison:
+        """A runtime's outputs against the artifact's own float64 value."""
+        want, noise = self.exact_at(point)
+        got = self.session(runtime).run(self.feeds(point))
+        dtypes = {o.name: o.dtype for o in self.request.artifact.outputs}
+        if self.request.references is not None:
+            dtypes = self.rename(self.request.references.dtypes[self.reference_dtype()])
+        floor = self.exact().unit_roundoff
+        return compare(want, got, noise, floor=floor, failure=Status.ARITHMETIC, dtypes=dtypes, logits=self.logits)
+
+    def property(self, cell: Cell) -> Comparison:
+        """A property of one runtime's own outputs."""
+        request, exact = self.request, self.exact()
+        in_double = cell.runtime == plugins.MEANING
+        share = 2.0**-53 / exact.unit_roundoff if in_double else 1.0
+        setting = invariants.Setting(
+            subject=request.subject,
+            sizes=parse_shape(request.subject, cell.shape),
+            dtype=cell.artifact.dtype,
+            feeds=self.feeds(Point(cell.shape, "normal")),
+            run=lambda feeds: self.session(cell.runtime).run(self.cast(feeds)),
+            noise=lambda feeds: {
+                name: value * share for name, value in exact.noise(self.cast(feeds), draws=DRAWS, seed=0).items()
+            },
+            floor=DOUBLE_FLOOR if in_double else exact.unit_roundoff,
+            companions={
+                role: lambda feeds, a=artifact: self.session(cell.runtime, a).run(feeds)  # type: ignore[misc]  # a default argument binds the loop's value
+                for role, artifact in request.companions.items()
+            },
+        )
+        return invariants.check(cell.regime, setting)
+
+    def exact(self, artifact: Artifact | None = None) -> ExactSession:
+        """The float64 evaluation of the artifact, or of another one."""
+        session = self.session(plugins.MEANING, artifact)
+        if not isinstance(session, ExactSession):
+            raise TypeError(f"runtime {plugins.MEANING} must offer an ExactSession, got {type(session).__name__}")
+        return session
+
+    def exact_at(self, point: Point) -> tuple[Outputs, Outputs]:
+        """The artifact's float64 outputs and their Monte Carlo noise at a point."""
+        if point not in self.exact_values:
+            feeds, exact = self.feeds(point), self.exact()
+            self.exact_values[point] = exact.run(feeds), exact.noise(feeds, draws=DRAWS, seed=0)
+        return self.exact_values[point]
+
+    def session(self, runtime: str, artifact: Artifact | None = None) -> Session:
+        """A loaded session, kept for the other cells."""
+        artifact = artifact or self.request.artifact
+        key = (runtime, artifact.path)
+        if key not in self.sessions:
+            self.sessions[key] = plugins.runtime(runtime).load(artifact)
+        return self.sessions[key]
+
+    def placements(self) -> Iterator[Placements]:
+        """Where the loaded sessions ran their nodes, for those that tell."""
+        for (runtime, path), session in self.sessions.items():
+            nodes = session.placement() if path == self.request.artifact.path else None
+            if nodes is not None:
+                yield Placements(runtime, nodes)
+
+    def feeds(self, point: Point) -> Feeds:
+        """Feeds of a point under the artifact's own names and dtypes."""
+        request = self.request
+        drawn = feeds_at(request.subject, point, request.artifact.key.dtype, request.examples)
+        return self.cast({request.renamed.get(name, name): value for name, value in drawn.items()})
+
+    def cast(self, feeds: Feeds) -> Feeds:
+        """Floating feeds in the dtypes that the artifact declares."""
+        declared = {i.name: i.dtype for i in self.request.artifact.inputs}
+        return {name: _cast(value, declared.get(name)) for name, value in feeds.items()}
+
+    def unrename_feeds(self, feeds: Feeds) -> Feeds:
+        """The same feeds under the reference file's names and dtypes."""
+        against = self.request.against
+        declared = {} if against is None else {i.name: i.dtype for i in against.inputs}
+        back = {ours: theirs for theirs, ours in self.request.renamed.items()}
+        return {back.get(name, name): _cast(value, declared.get(back.get(name, name))) for name, value in feeds.items()}
+
+    def rename(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Values by the artifact's names, from the reference's."""
+        return {self.request.renamed.get(name, name): value for name, value in values.items()}
+
+    def reference_dtype(self) -> str:
+        """The dtype of the module that the artifact is held against: its own where the module was exported."""
+        references = self.request.references
+        own = self.request.artifact.key.dtype
+        return own if references is not None and own in references.fingerprints else "float32"
+
+
+def _cast(value: Array, dtype: str | None) -> Array:
+    wanted = dtype in ("float16", "float32", "float64") and value.dtype.kind == "f"
+    return value.astype(dtype) if wanted and dtype is not None else value
+
+
+def _further_apart(want: Outputs, got: Outputs, limit: float) -> bool:
+    """Whether any vector differs by more than the limit, so that a budget has to be measured."""
+    if set(want) != set(got) or any(want[n].shape != got[n].shape for n in want):
+        return False
+    with np.errstate(invalid="ignore"):
+        return not all(
+            np.all(vector_error(np.where(want[n] == got[n], 0.0, got[n] - want[n]), want[n]) <= limit)
+            for n in want
+            if want[n].dtype.kind == "f"
+        )

@@ -1,0 +1,51 @@
+"""What a worker can be asked to do, by name. Each job is imported when it is first asked for, so that a worker
+that only judges artifacts never loads torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from onnxparity import plugins
+from onnxparity.protocols import Availability
+
+__all__ = ["JOBS"]
+
+Job = Callable[[Any], Iterator[Any]]  # Any: each job has its own request and items, typed where it is defined
+
+
+def _describe(request: Any) -> Iterator[Any]:
+    from onnxparity.authoring import describe
+
+    return describe(request)
+
+
+def _author(request: Any) -> Iterator[Any]:
+    from onnxparity.authoring import author
+
+    return author(request)
+
+
+def _examine(request: Any) -> Iterator[Any]:
+    from onnxparity.examining import examine
+
+    return examine(request)
+
+
+def _time(request: Any) -> Iterator[Any]:
+    from onnxparity.timing import time_blocks
+
+    return time_blocks(request)
+
+
+def _probe(names: tuple[str, ...]) -> Iterator[Availability]:
+    return map(plugins.probe, names)
+
+
+JOBS: Mapping[str, Job] = {
+    "describe": _describe,
+    "author": _author,
+    "examine": _examine,
+    "time": _time,
+    "probe": _probe,
+}

@@ -1,0 +1,167 @@
+"""The comparison that decides: names, then shapes, then dtypes, then finiteness, then values in float64.
+
+Nothing is zipped, nothing is averaged: one wrong vector decides, and comparing nothing is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from onnxparity.numerics.budget import KAPPA, allowance, vector_error
+from onnxparity.numerics.metrics import measure
+from onnxparity.outcome import OutputMetrics, Status, Worst
+from onnxparity.protocols import Array
+
+__all__ = ["Comparison", "compare", "worst_vector"]
+
+ALL_EQUAL = 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two sets of outputs have to say about each other."""
+
+    status: Status
+    """PASS, STRUCTURE, NONFINITE, or the status given for values that are out of budget."""
+    message: str
+    ratio: float | None = None
+    outputs: tuple[OutputMetrics, ...] = ()
+    worst: Worst | None = None
+    evidence: tuple[str, ...] = ()
+
+
+def compare(
+    want: Mapping[str, Array],
+    got: Mapping[str, Array],
+    noise: Mapping[str, Array],
+    *,
+    floor: float,
+    failure: Status,
+    dtypes: Mapping[str, str] | None = None,
+    logits: Set[str] = frozenset(),
+    kappa: float = KAPPA,
+) -> Comparison:
+    """Judges `got` against the exact values `want`.
+
+    Args:
+        want: exact values by output name, floats in float64.
+        got: what is judged.
+        noise: honest rounding per vector by output name (see `protocols.ExactSession.noise`).
+        floor: relative difference that is always allowed (one unit roundoff, or MEANING_FLOOR).
+        failure: the status where values are out of budget.
+        dtypes: the dtype each output must have; None compares only floating against integer kind.
+        logits: names of outputs for which top-1 agreement and KL divergence are recorded.
+        kappa: room above the noise.
+    """
+    structure = _structure(want, got, dtypes)
+    if structure:
+        return Comparison(Status.STRUCTURE, structure[0], evidence=structure[1:])
+    judged = [_judge(name, want[name], got[name], noise, floor, kappa, name in logits) for name in want]
+    metrics = tuple(m for m, _, _ in judged)
+    worst_metrics, worst, _ = max(judged, key=lambda j: np.inf if np.isnan(j[0].ratio) else j[0].ratio)
+    faults = [f for _, _, f in judged if f is not None]
+    if faults:
+        status, message = Status.NONFINITE, faults[0]
+    elif worst_metrics.ratio <= 1:
+        status, message = (
+            Status.PASS,
+            f"largest error is {worst_metrics.ratio:.2g} of its budget ({worst_metrics.output})",
+        )
+    else:
+        status, message = failure, _out_of_budget(worst_metrics)
+    both = sum(m.nonfinite_want for m in metrics)
+    known = (f"{both} elements are NaN or infinite on both sides",) if both and not faults else ()
+    return Comparison(status, message, worst_metrics.ratio, metrics, worst, (*faults[1:], *known))
+
+
+def worst_vector(ratios: npt.NDArray[np.float64]) -> tuple[int, ...]:
+    """Index of the largest ratio, where NaN is the largest of all."""
+    flat = int(np.argmax(np.where(np.isnan(ratios), np.inf, ratios)))
+    return tuple(int(i) for i in np.unravel_index(flat, ratios.shape))
+
+
+def _structure(
+    want: Mapping[str, Array], got: Mapping[str, Array], dtypes: Mapping[str, str] | None
+) -> tuple[str, ...]:
+    """What is wrong before any value is read; empty where nothing is."""
+    if not want and not got:
+        return ("nothing was compared: there are no outputs",)
+    if set(want) != set(got):
+        missing, extra = sorted(set(want) - set(got)), sorted(set(got) - set(want))
+        return (f"outputs differ: missing {missing or 'none'}, unexpected {extra or 'none'}",)
+    faults = [f"{n}: shape {_shape(got[n])}, expected {_shape(want[n])}" for n in want if got[n].shape != want[n].shape]
+    faults += [f"{n}: nothing was compared, the output is empty: {_shape(got[n])}" for n in want if want[n].size == 0]
+    for name in want:
+        expected = (dtypes or {}).get(name)
+        if expected is not None and str(got[name].dtype) != expected:
+            faults.append(f"{name}: dtype {got[name].dtype}, expected {expected}")
+        elif _floating(want[name]) != _floating(got[name]):
+            faults.append(f"{name}: dtype {got[name].dtype} against {want[name].dtype}")
+    return tuple(faults)
+
+
+def _judge(
+    name: str, want: Array, got: Array, noise: Mapping[str, Array], floor: float, kappa: float, logits: bool
+) -> tuple[OutputMetrics, Worst, str | None]:
+    """Metrics, worst element and, where finiteness differs, what differs."""
+    if not _floating(want):
+        return (*_judge_exactly(name, want, got, noise.get(name)), None)
+    a, b = np.asarray(want, np.float64), np.asarray(got, np.float64)
+    differs = ~((np.isfinite(a) & np.isfinite(b)) | (np.isnan(a) & np.isnan(b)) | (a == b))
+    difference = np.where(
+        np.isfinite(a) & np.isfinite(b),
+        np.subtract(b, a, where=np.isfinite(a) & np.isfinite(b), out=np.zeros_like(a)),
+        0.0,
+    )
+    budget = allowance(np.broadcast_to(noise[name], np.atleast_1d(a).shape[:-1]), floor, kappa=kappa)
+    ratios = np.asarray(vector_error(difference, a) / budget)
+    ratios = np.where(np.atleast_1d(differs).any(axis=-1), np.inf, ratios)
+    vector = worst_vector(ratios)
+    ratio = float(ratios[vector])
+    index = _worst_element(np.atleast_1d(difference)[vector], np.atleast_1d(differs)[vector])
+    place = (*vector, index) if a.ndim else ()
+    fault = _nonfinite(name, a, b, differs) if differs.any() else None
+    metrics = measure(name, want, got, ratio, float(budget[vector]), logits=logits)
+    return metrics, Worst(name, place, float(b[place]), float(a[place])), fault
+
+
+def _worst_element(difference: npt.NDArray[np.float64], differs: npt.NDArray[np.bool_]) -> int:
+    return int(np.argmax(np.where(differs, np.inf, np.abs(difference))))
+
+
+def _judge_exactly(name: str, want: Array, got: Array, noise: Array | None) -> tuple[OutputMetrics, Worst]:
+    """Integers and booleans must be equal, except in vectors where rounding alone decides (noise above 0)."""
+    unequal = np.atleast_1d(want != got)
+    tie = np.zeros(unequal.shape[:-1]) if noise is None else np.broadcast_to(noise, unequal.shape[:-1])
+    wrong = unequal & (tie == 0)[..., None]
+    ratio = np.inf if wrong.any() else ALL_EQUAL
+    flat = int(np.argmax(wrong))
+    place = tuple(int(i) for i in np.unravel_index(flat, unequal.shape)) if want.ndim else ()
+    metrics = measure(name, want, got, float(ratio), 0.0, logits=False)
+    return metrics, Worst(name, place, float(got[place]), float(want[place]))
+
+
+def _nonfinite(name: str, want: Array, got: Array, differs: npt.NDArray[np.bool_]) -> str:
+    place = tuple(int(i) for i in np.argwhere(differs)[0])
+    count = int(np.count_nonzero(differs))
+    return (
+        f"{name}: {count} of {want.size} elements are not finite on one side only; "
+        f"first at {list(place)}: got {got[place]}, want {want[place]}"
+    )
+
+
+def _out_of_budget(m: OutputMetrics) -> str:
+    relative = "" if m.max_rel is None else f"; off by {m.max_rel:.2g} relative to its vector"
+    return f"{m.output} is {m.ratio:.3g} times its budget{relative}"
+
+
+def _floating(value: Array) -> bool:
+    return value.dtype.kind == "f" or value.dtype.name == "bfloat16"
+
+
+def _shape(value: Array) -> str:
+    return "x".join(str(n) for n in value.shape) or "scalar"

@@ -1,0 +1,198 @@
+"""`verify`: subject → artifact → session → observation → verdict → report, in one call."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from onnxparity import __version__, environment, expectations, gate
+from onnxparity.artifact import Artifact
+from onnxparity.errors import UsageError
+from onnxparity.latency import measure
+from onnxparity.outcome import Expectation, Verdict
+from onnxparity.plan import Cell
+from onnxparity.planning import Options, plan, reconcile
+from onnxparity.protocols import Availability, Placement
+from onnxparity.record import Report, summarise, verdict_from_json, verdict_to_json
+from onnxparity.schedule import Found, SubjectWork, run_all
+from onnxparity.selection import Selected
+
+__all__ = ["Listener", "Settings", "run"]
+
+RESULTS = "results.jsonl"
+
+
+class Listener:
+    """Hears of progress; the command line draws it."""
+
+    def planned(self, cells: int) -> None:
+        """Called once, with the number of cells that will have a verdict."""
+
+    def found(self, verdict: Verdict) -> None:
+        """Called for each verdict as it comes."""
+
+    def timing(self, what: str) -> None:
+        """Called before each group that is timed together."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run is carried out, apart from what is verified."""
+
+    out: Path
+    command: str
+    slots: int
+    limit: float = 300.0
+    """Seconds a cell may take."""
+    resume: bool = False
+    use_cache: bool = True
+    expectations: tuple[Expectation, ...] = ()
+    timed: tuple[str, ...] = ()
+    """Globs over subject names whose latency is measured."""
+    runtimes: tuple[Availability, ...] = ()
+    """What was probed."""
+    limits: tuple[str, ...] = ()
+    """What is known beforehand not to be covered."""
+    directory: Path = field(default_factory=Path.cwd)
+
+
+@dataclass
+class Gathered:
+    """What has come so far."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    artifacts: list[Artifact] = field(default_factory=list)
+    placements: dict[str, tuple[Placement, ...]] = field(default_factory=dict)
+
+
+def run(selected: Sequence[Selected], options: Options, settings: Settings, listener: Listener) -> Report:
+    """Verifies every selected subject. Raises UsageError where nothing is planned or the folder cannot be written."""
+    started, created = time.perf_counter(), datetime.datetime.now(datetime.UTC)
+    planned = {s.target.subject.name: plan(s.target, options) for s in selected}
+    cells = [cell for each in planned.values() for cell in each]
+    if not cells:
+        remedy = "see `onnxparity list`, and loosen --cell, --dtype, --opset or --runtime"
+        raise UsageError("no cell was selected", expected="at least one", remedy=remedy)
+    listener.planned(len(cells))
+    gathered = Gathered()
+    results = settings.out / RESULTS
+    done = _read_results(results) if settings.resume else {}
+    with tempfile.TemporaryDirectory(prefix="onnxparity-") as folder, _open_results(results) as lines:
+        works = [_work(s, planned[s.target.subject.name], Path(folder), settings, done) for s in selected]
+        on_found = _gatherer(gathered, lines, settings.expectations, listener)
+        run_all(works, slots=settings.slots, limit=settings.limit, on_found=on_found)
+    verdicts = reconcile(cells, gathered.verdicts, {s.target.subject.name: s.target.subject for s in selected})
+    latency = measure(
+        selected, gathered.artifacts, verdicts, options, settings.timed, settings.directory, listener.timing
+    )
+    conclusion = gate.conclude(verdicts)
+    return Report(
+        tool_version=__version__,
+        command=settings.command,
+        created=created.isoformat(timespec="seconds"),
+        seconds=time.perf_counter() - started,
+        environment=environment.describe(),
+        subjects=tuple(s.target.subject for s in selected),
+        artifacts=tuple(sorted(gathered.artifacts, key=lambda a: _place(a, cells))),
+        runtimes=settings.runtimes,
+        placements=dict(sorted(gathered.placements.items())),
+        verdicts=verdicts,
+        summary=summarise(verdicts),
+        latency=latency,
+        conforms=conclusion.conforms,
+        exit_code=conclusion.exit_code,
+        conclusion=conclusion.sentence,
+        limits=settings.limits,
+    )
+
+
+def _gatherer(
+    gathered: Gathered, lines: TextIO, expected: Sequence[Expectation], listener: Listener
+) -> Callable[[Found], None]:
+    """Keeps what comes, and appends verdicts to the results file at once, so that an interrupted run can go on."""
+
+    def on_found(found: Found) -> None:
+        if found.artifact is not None:
+            gathered.artifacts.append(found.artifact)
+        if found.placement is not None:
+            gathered.placements[found.placement[0]] = found.placement[1]
+        if found.verdict is not None:
+            if found.sha256 is not None:
+                lines.write(json.dumps({"sha256": found.sha256, "verdict": verdict_to_json(found.verdict)}) + "\n")
+                lines.flush()
+            verdict = expectations.apply(found.verdict, expected)
+            gathered.verdicts.append(verdict)
+            listener.found(verdict)
+
+    return on_found
+
+
+def _work(
+    selected: Selected,
+    cells: tuple[Cell, ...],
+    folder: Path,
+    settings: Settings,
+    done: Mapping[str, tuple[Verdict, ...]],
+) -> SubjectWork:
+    described, against = selected.described, selected.against
+    module = against is not None and against.artifact is None
+    return SubjectWork(
+        subject=selected.target.subject,
+        cells=cells,
+        folder=str(folder / selected.target.subject.name),
+        directory=str(settings.directory),
+        given=described.artifact,
+        against=None if against is None else against.artifact,
+        reference=against.subject if against is not None and module else None,
+        examples=described.examples if against is None else against.examples,
+        companions=described.companions,
+        renamed=selected.renamed,
+        use_cache=settings.use_cache,
+        done=done,
+    )
+
+
+def _place(artifact: Artifact, cells: Sequence[Cell]) -> int:
+    return next((i for i, cell in enumerate(cells) if cell.artifact == artifact.key), len(cells))
+
+
+def _open_results(path: Path) -> TextIO:
+    """The results file, with a first line that says what the verdicts rest on."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = path.open("w", encoding="utf-8")
+    except OSError as error:
+        remedy = "name another folder with --out"
+        raise UsageError(f"cannot write to {path.parent}", got=error.strerror or str(error), remedy=remedy) from error
+    lines.write(json.dumps({"versions": environment.versions()}) + "\n")
+    return lines
+
+
+def _read_results(path: Path) -> dict[str, tuple[Verdict, ...]]:
+    """Verdicts of an interrupted run by the artifact's sha256; none where the versions have changed since.
+
+    A last line that was cut short is dropped: its cell runs again.
+    """
+    try:
+        first, *rest = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    if _json(first) != {"versions": environment.versions()}:
+        return {}
+    found: dict[str, list[Verdict]] = {}
+    for document in filter(None, map(_json, rest)):
+        found.setdefault(document["sha256"], []).append(verdict_from_json(document["verdict"]))
+    return {sha256: tuple(verdicts) for sha256, verdicts in found.items()}
+
+
+def _json(line: str) -> Any:  # Any: JSON values
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return None

@@ -1,0 +1,243 @@
+"""Running planned cells in worker processes: one subject at a time per slot, each slot with two workers.
+
+A worker with torch exports and evaluates the module; a worker without judges the artifacts. A worker that
+dies or overruns costs the cell it was working on, and nothing else.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from onnxparity import plugins
+from onnxparity.artifact import Artifact
+from onnxparity.authoring import Authored, AuthorRequest, Refused
+from onnxparity.case import Subject
+from onnxparity.errors import LintError, OnnxParityError, WorkerCrashedError, WorkerTimeoutError
+from onnxparity.examining import ExamineRequest, Placements, Started
+from onnxparity.grid import Point
+from onnxparity.judge import failed
+from onnxparity.outcome import Status, Verdict
+from onnxparity.plan import ArtifactKey, Cell
+from onnxparity.planning import question_of
+from onnxparity.protocols import Feeds, Placement
+from onnxparity.references import References
+from onnxparity.worker import Worker
+
+__all__ = ["Found", "Slot", "SubjectWork", "run_all"]
+
+EXPORT_LIMIT = 600.0
+"""Seconds one export may take."""
+DEATHS: Mapping[type[OnnxParityError], Status] = {WorkerTimeoutError: Status.TIMEOUT, WorkerCrashedError: Status.CRASH}
+
+
+@dataclass(frozen=True)
+class SubjectWork:
+    """Everything that is to be done for one subject."""
+
+    subject: Subject
+    cells: tuple[Cell, ...]
+    folder: str
+    directory: str
+    given: Artifact | None = None
+    """The artifact where it was given as a file."""
+    against: Artifact | None = None
+    reference: Subject | None = None
+    """The PyTorch subject a given file is held against."""
+    examples: Mapping[str, Feeds] = field(default_factory=dict)
+    companions: Mapping[str, Subject] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    use_cache: bool = True
+    done: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    """Verdicts of an interrupted run, by the sha256 of the artifact they belong to."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of a step: verdicts, an artifact, placements."""
+
+    verdict: Verdict | None = None
+    artifact: Artifact | None = None
+    placement: tuple[str, tuple[Placement, ...]] | None = None
+    sha256: str | None = None
+    """Of the artifact behind the verdict; None for the module itself."""
+
+
+class Slot:
+    """Two workers that serve one subject after another."""
+
+    def __init__(self, *, limit: float) -> None:
+        self.limit = limit
+        self.torch = Worker()
+        self.native = Worker()
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.torch.__exit__(kind, error, trace)
+        self.native.__exit__(kind, error, trace)
+
+    def run(self, work: SubjectWork) -> Iterator[Found]:
+        """Everything found for one subject, as it comes."""
+        module_cells = [c for c in work.cells if c.runtime in plugins.TORCH_RUNTIMES]
+        keys = list(dict.fromkeys(c.artifact for c in work.cells if c.runtime not in plugins.TORCH_RUNTIMES))
+        artifacts = {} if work.given is None else {work.given.key: work.given}
+        references: References | None = None
+        author = work.reference or (work.subject if work.given is None else None)
+        if author is not None:
+            for item in self._author(work, author, keys, module_cells):
+                if isinstance(item, Artifact):
+                    artifacts[item.key] = item
+                    yield Found(artifact=item)
+                elif isinstance(item, References):
+                    references = item
+                else:
+                    yield Found(verdict=item)
+        companions = self._companions(work, keys)
+        for key in keys:
+            if key in artifacts:
+                yield from self._examine(work, artifacts[key], references, companions.get(key, {}))
+
+    def _author(
+        self, work: SubjectWork, author: Subject, keys: Sequence[ArtifactKey], module_cells: Sequence[Cell]
+    ) -> Iterator[Artifact | References | Verdict]:
+        """Artifacts, references and the module's own verdicts; a key that failed fails each of its cells."""
+        by_key = {key: [c for c in work.cells if c.artifact == key] for key in keys}
+        wanted = () if work.given is not None else tuple(keys)
+        remaining = AuthorRequest(
+            subject=author,
+            keys=wanted,
+            points=_reference_points(work, keys),
+            torch_cells=tuple(module_cells),
+            folder=work.folder,
+            directory=work.directory,
+            use_cache=work.use_cache,
+            examples=work.examples,
+        )
+        answered: set[ArtifactKey] = set()
+        judged: set[Cell] = set()
+        try:
+            for item in self.torch.call("author", remaining, limit=EXPORT_LIMIT):
+                if isinstance(item, Authored):
+                    answered.add(item.artifact.key)
+                    yield item.artifact
+                elif isinstance(item, Refused):
+                    answered.add(item.key)
+                    status = Status.LINT_ERROR if isinstance(item.error, LintError) else Status.EXPORT_ERROR
+                    yield from (self._failed(work, cell, status, item.error) for cell in by_key[item.key])
+                elif isinstance(item, References):
+                    yield item
+                elif isinstance(item, Verdict):
+                    judged.add(item.cell)
+                    yield item
+        except OnnxParityError as error:
+            status = DEATHS.get(type(error), Status.EXPORT_ERROR)
+            left = [c for key in wanted if key not in answered for c in by_key[key]]
+            left += [c for c in module_cells if c not in judged]
+            yield from (self._failed(work, cell, status, error) for cell in left)
+
+    def _companions(self, work: SubjectWork, keys: Sequence[ArtifactKey]) -> dict[ArtifactKey, dict[str, Artifact]]:
+        """What properties need besides: the companions' artifacts by key and role."""
+        found: dict[ArtifactKey, dict[str, Artifact]] = {}
+        for role, companion in work.companions.items():
+            theirs = {replace(key, subject=companion.name): key for key in keys}
+            request = AuthorRequest(
+                companion, tuple(theirs), {}, (), work.folder, work.directory, use_cache=work.use_cache
+            )
+            for item in self.torch.call("author", request, limit=EXPORT_LIMIT):
+                if isinstance(item, Authored):
+                    found.setdefault(theirs[item.artifact.key], {})[role] = item.artifact
+        return found
+
+    def _examine(
+        self, work: SubjectWork, artifact: Artifact, references: References | None, companions: Mapping[str, Artifact]
+    ) -> Iterator[Found]:
+        """Judges an artifact's cells; starts another worker after one died, until every cell has a verdict."""
+        done = {v.cell: v for v in work.done.get(artifact.sha256, ())}
+        cells = [c for c in work.cells if c.artifact == artifact.key]
+        yield from (Found(verdict=done[c], sha256=artifact.sha256) for c in cells if c in done)
+        left = [c for c in cells if c not in done]
+        while left:
+            current = left[0]
+            request = ExamineRequest(
+                subject=work.reference or work.subject,
+                artifact=artifact,
+                cells=tuple(left),
+                references=references,
+                against=work.against,
+                examples=work.examples,
+                companions=companions,
+                renamed=work.renamed,
+            )
+            try:
+                for item in self.native.call("examine", request, limit=self.limit):
+                    if isinstance(item, Started):
+                        current = item.cell
+                    elif isinstance(item, Placements):
+                        yield Found(placement=(f"{artifact.key.id}/{item.runtime}", item.nodes))
+                    else:
+                        left.remove(item.cell)
+                        yield Found(verdict=item, sha256=artifact.sha256)
+                return
+            except OnnxParityError as error:
+                status = DEATHS.get(type(error), Status.CRASH)
+                left.remove(current)
+                yield Found(verdict=self._failed(work, current, status, error), sha256=artifact.sha256)
+
+    def _failed(self, work: SubjectWork, cell: Cell, status: Status, error: OnnxParityError) -> Verdict:
+        return failed(cell, question_of(cell, work.subject), work.subject.origin, status, error)
+
+
+def run_all(works: Sequence[SubjectWork], *, slots: int, limit: float, on_found: Callable[[Found], None]) -> None:
+    """Runs every subject's work, `slots` at a time; `on_found` is called from one thread only."""
+    todo: queue.SimpleQueue[SubjectWork] = queue.SimpleQueue()
+    for work in works:
+        todo.put(work)
+    results: queue.SimpleQueue[Found | None] = queue.SimpleQueue()
+    stop = threading.Event()
+
+    def serve() -> None:
+        try:
+            with Slot(limit=limit) as slot:
+                while not stop.is_set():
+                    try:
+                        work = todo.get_nowait()
+                    except queue.Empty:
+                        return
+                    for found in slot.run(work):
+                        results.put(found)
+        finally:
+            results.put(None)
+
+    count = max(1, min(slots, len(works)))
+    with ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(serve) for _ in range(count)]
+        running = count
+        try:
+            while running:
+                found = results.get()
+                if found is None:
+                    running -= 1
+                else:
+                    on_found(found)
+        except BaseException:
+            stop.set()
+            raise
+        for future in as_completed(futures):
+            future.result()
+
+
+def _reference_points(work: SubjectWork, keys: Sequence[ArtifactKey]) -> dict[str, tuple[Point, ...]]:
+    """Where the module's float64 value is needed: every meaning cell's point, by dtype of the module."""
+    points: dict[str, dict[Point, None]] = {}
+    for cell in work.cells:
+        if cell.runtime == plugins.MEANING and question_of(cell, work.reference or work.subject) == "meaning":
+            points.setdefault(cell.artifact.dtype, {})[Point(cell.shape, cell.regime)] = None
+    return {dtype: tuple(found) for dtype, found in points.items()}

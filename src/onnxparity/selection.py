@@ -1,0 +1,174 @@
+"""From what the user typed to subjects: catalogue names and globs, `package.module:factory`, `FILE.onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onnxparity.artifact import Artifact
+from onnxparity.case import Subject, shape_id
+from onnxparity.errors import UsageError
+from onnxparity.grid import Point
+from onnxparity.planning import Target
+from onnxparity.protocols import Feeds
+from onnxparity.worker import Worker
+
+__all__ = ["DescribeRequest", "Described", "Selected", "describe", "select"]
+
+DESCRIBE_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class DescribeRequest:
+    """Texts to look up, as typed."""
+
+    texts: tuple[str, ...]
+    directory: str
+
+
+@dataclass(frozen=True)
+class Described:
+    """One subject, as the worker with torch found it."""
+
+    text: str
+    """What it was found by."""
+    subject: Subject
+    has_oracle: bool = False
+    examples: Mapping[str, Feeds] = field(default_factory=dict)
+    artifact: Artifact | None = None
+    """Where the subject is a file."""
+    companions: Mapping[str, Subject] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What was guessed or changed, for the report's limits."""
+    left_out: str = ""
+    """Why it cannot take part; only for subjects that a glob brought."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A target of the plan with everything its work needs."""
+
+    target: Target
+    described: Described
+    against: Described | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+def select(
+    texts: Sequence[str], directory: Path, *, against: str | None = None, renamed: Mapping[str, str] | None = None
+) -> tuple[tuple[Selected, ...], tuple[str, ...]]:
+    """The selected subjects and what to know of them (what was guessed, what was left out).
+
+    Raises UsageError or SubjectError for an unknown name (with near matches), a missing or damaged file, a
+    factory that does not load, and names of inputs that do not fit the reference.
+    """
+    wanted = tuple(texts) + ((against,) if against is not None else ())
+    found = describe(wanted or ("*",), directory)
+    described = [d for d in found if not d.left_out and (d.text in texts or not texts)]
+    notes = [f"{d.subject.name}: left out: {d.left_out}" for d in found if d.left_out]
+    notes += [f"{d.subject.name}: {note}" for d in described for note in d.notes]
+    unique = {d.subject.name: d for d in described}
+    if len(unique) < len({(d.subject.name, d.subject.origin) for d in described}):
+        raise UsageError(
+            "two subjects have the same name",
+            got=", ".join(d.subject.origin for d in described),
+            remedy="rename a file",
+        )
+    reference = next((d for d in found if d.text == against), None) if against is not None else None
+    if reference is not None:
+        notes += [f"{reference.subject.name}: {note}" for note in reference.notes]
+        return tuple(_held_against(d, reference, renamed or {}) for d in unique.values()), tuple(notes)
+    if renamed:
+        raise UsageError("--map needs --against", remedy="name the reference with --against")
+    notes += [
+        f"{d.subject.name}: no reference was given, so nothing is said on meaning; add --against REFERENCE"
+        for d in unique.values()
+        if d.artifact is not None
+    ]
+    return tuple(Selected(_target(d), d) for d in unique.values()), tuple(notes)
+
+
+def describe(texts: Sequence[str], directory: Path) -> list[Described]:
+    """What each text stands for, asked of a worker with torch. Raises as `select`."""
+    with Worker() as worker:
+        return list(worker.call("describe", DescribeRequest(tuple(texts), str(directory)), limit=DESCRIBE_LIMIT))
+
+
+def _target(described: Described) -> Target:
+    return Target(
+        subject=described.subject,
+        given=None if described.artifact is None else described.artifact.key,
+        has_oracle=described.has_oracle,
+        has_reference=described.artifact is None,
+        examples=_points(described),
+    )
+
+
+def _points(described: Described) -> tuple[Point, ...]:
+    """The points of the real inputs: their shape, and their name as the regime."""
+    points = []
+    for name, feeds in described.examples.items():
+        sizes = {
+            dim: feeds[spec.name].shape[place]
+            for spec in described.subject.inputs
+            for place, dim in enumerate(spec.dims)
+            if isinstance(dim, str)
+        }
+        points.append(Point(shape_id(described.subject, sizes), name))
+    return tuple(points)
+
+
+def _held_against(candidate: Described, reference: Described, renamed: Mapping[str, str]) -> Selected:
+    """A file with its reference: the reference says what can be fed and how outputs are called."""
+    if candidate.artifact is None:
+        raise UsageError(
+            f"--against holds a file against a reference, and {candidate.text} is not a file",
+            expected="FILE.onnx",
+            remedy="a PyTorch subject is always held against its own module; leave --against out",
+        )
+    ours = {i.name for i in candidate.artifact.inputs}
+    theirs = {renamed.get(i.name, i.name) for i in reference.subject.inputs}
+    unknown = sorted(
+        set(renamed) - {i.name for i in reference.subject.inputs} - {o.name for o in reference.subject.outputs}
+    )
+    if unknown:
+        raise UsageError(
+            f"--map names {unknown}, which the reference does not have", expected=_names(reference.subject)
+        )
+    if ours != theirs:
+        raise UsageError(
+            f"the inputs of {candidate.text} are not those of the reference",
+            expected=", ".join(sorted(theirs)),
+            got=", ".join(sorted(ours)),
+            remedy="name the pairs with --map REFERENCE_NAME=FILE_NAME",
+        )
+    target = Target(
+        subject=_renamed_subject(candidate, reference),
+        given=candidate.artifact.key,
+        has_reference=True,
+        examples=_points(reference),
+    )
+    return Selected(target, candidate, reference, renamed)
+
+
+def _renamed_subject(candidate: Described, reference: Described) -> Subject:
+    """The candidate as a subject that is fed like the reference."""
+    theirs = reference.subject
+    return Subject(
+        name=candidate.subject.name,
+        kind="onnx",
+        origin=f"{candidate.subject.origin} --against {theirs.origin}",
+        source=candidate.subject.source,
+        summary=f"{candidate.subject.summary}, held against {theirs.name}",
+        inputs=theirs.inputs,
+        outputs=theirs.outputs,
+        axes=theirs.axes,
+        properties=tuple(p for p in theirs.properties if p not in ("prefill-decode",)),
+        dtypes=candidate.subject.dtypes,
+        parameters=candidate.subject.parameters,
+    )
+
+
+def _names(subject: Subject) -> str:
+    return ", ".join([i.name for i in subject.inputs] + [o.name for o in subject.outputs])
