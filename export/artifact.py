@@ -15,7 +15,7 @@ from onnxparity.export.external import external_files
 from onnxparity.export.graph import dims, dtype_name, elem_type, graphs, nodes, operator, tensor_bytes
 from onnxparity.plan import ArtifactKey
 
-__all__ = ["describe_file", "graph_inputs", "load_model", "read_artifact", "sha256_of"]
+__all__ = ["describe_value", "graph_inputs", "load_model", "read_artifact", "sha256_of"]
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _CHUNK = 1 << 20
@@ -47,8 +47,8 @@ def read_artifact(
         opset_got=default_opset(model, path),
         ir_version=int(model.ir_version),
         domains={domain: opsets[domain] for domain in sorted(opsets) if domain not in _DEFAULT_DOMAINS},
-        inputs=tuple(map(describe_file, graph_inputs(model.graph))),
-        outputs=tuple(map(describe_file, model.graph.output)),
+        inputs=tuple(map(describe_value, graph_inputs(model.graph))),
+        outputs=tuple(map(describe_value, model.graph.output)),
         op_census=dict(sorted(Counter(map(operator, nodes(model))).items())),
         initializer_bytes=_initializer_bytes(model),
         seconds=seconds,
@@ -100,7 +100,7 @@ def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
     return [value for value in graph.input if value.name not in given]
 
 
-def describe_file(value: ValueInfoProto) -> FileInput:
+def describe_value(value: ValueInfoProto) -> FileInput:
     """One input or output; the kind of type stands for the dtype where it is no tensor, such as `sequence_type`."""
     kind = value.type.WhichOneof("value")
     dtype = dtype_name(elem_type(value)) if kind == "tensor_type" else kind or "undefined"

@@ -52,8 +52,8 @@ def _holds(target: Path, entries: dict[str, str], tensor: TensorProto, path: Pat
         _broken(path, tensor, "numbers for offset and length", f"{entries}")
     if not target.is_file():
         _broken(path, tensor, f"the file {target.name} beside the model", "no such file")
-    if offset < 0 or length != needed:
-        _broken(path, tensor, f"{needed} bytes for dims {list(tensor.dims)}", f"length {length} at offset {offset}")
+    if offset < 0 or length < needed:
+        _broken(path, tensor, f"at least {needed} bytes for dims {list(tensor.dims)}", f"length {length} at offset {offset}")
     if offset + length > (size := target.stat().st_size):
         _broken(path, tensor, f"at least {offset + length} bytes in {target.name}", f"{size} bytes: truncated")
 

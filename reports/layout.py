@@ -127,6 +127,8 @@ def number(value: float | None) -> str:
         return "–"
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    if 1000 <= abs(value) < 100_000:
+        return f"{value:.0f}"
     text = f"{value:.3g}"
     mantissa, _, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else text
@@ -141,7 +143,7 @@ def milliseconds(value: float | None) -> str:
     """Three significant digits without an exponent."""
     if value is None or not math.isfinite(value):
         return number(value)
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}" if value >= 0.001 else f"{value:.1g}"
 
 
 def withheld(series: Latency) -> str:

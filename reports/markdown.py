@@ -95,7 +95,7 @@ def _failures(report: Report) -> list[str]:
 
 def _failure(verdict: Verdict) -> str:
     lines = [f"- {SIGNS[tone(verdict.status)]} **{_text(verdict.status)}** {_code(verdict.cell.id)}"]
-    measured = "" if verdict.ratio is None else f" ({ratio(verdict.ratio)} of its budget)"
+    measured = "" if verdict.ratio is None else f" (error/budget {ratio(verdict.ratio)})"
     lines.append(f"  {_text(verdict.message)}{measured}")
     if verdict.worst is not None:
         worst = verdict.worst

@@ -37,7 +37,8 @@ class Attention(OpRun):
         valid_keys: Array | None = None,
         **attributes: float | None,
     ) -> tuple[Array, ...]:
-        return attention(q, k, v, mask, past_key, past_value, valid_keys, **attributes)  # type: ignore[arg-type]  # attributes come by name, each of the type that the schema gives it
+        pads = self.run_params["opsets"].get("", 24) >= 24
+        return attention(q, k, v, mask, past_key, past_value, valid_keys, pads_mask=pads, **attributes)  # type: ignore[arg-type]  # attributes come by name, each of the type that the schema gives it
 
 
 def attention(
@@ -52,6 +53,7 @@ def attention(
     is_causal: int = 0,
     kv_num_heads: int | None = None,
     left_window_size: int = -1,
+    pads_mask: bool = True,
     q_num_heads: int | None = None,
     qk_matmul_output_mode: int = 0,
     right_window_size: int = -1,
@@ -73,6 +75,8 @@ def attention(
     offset = _offset(past_key, valid_keys, q.shape[2])
     if past_key is not None and past_value is not None:
         k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
+    if mask is not None:
+        mask = _additive(mask, q, k.shape[2] if pads_mask else 0)
     bias = _bias(q, k.shape[2], mask, valid_keys, offset, is_causal, left_window_size, right_window_size)
     keys, values = (np.repeat(t, q.shape[1] // t.shape[1], axis=1) for t in (k, v))  # (B, H, S, D)
 
@@ -130,19 +134,16 @@ def _bias(
         allowed = allowed & (key - place <= right)
     if valid_keys is not None:
         allowed = allowed & (key < np.asarray(valid_keys).reshape(-1, 1, 1, 1))
-    zero, lowest = q.dtype.type(0), q.dtype.type(-np.inf)
-    if mask is not None:
-        mask = _padded(np.where(mask, zero, lowest) if mask.dtype == bool else mask.astype(q.dtype), keys)
-    return np.where(allowed, zero if mask is None else mask, lowest)
+    return np.where(allowed, q.dtype.type(0) if mask is None else mask, q.dtype.type(-np.inf))
 
 
-def _padded(mask: Array, keys: int) -> Array:
-    """A mask shorter than the keys hides the rest (opset 24); one of length 1 broadcasts like any other dim."""
-    short = keys - mask.shape[-1]
-    if short <= 0 or mask.shape[-1] == 1:
-        return mask
-    hidden = np.full((*mask.shape[:-1], short), -np.inf, mask.dtype)
-    return np.concatenate([mask, hidden], -1)
+def _additive(mask: Array, q: Array, keys: int) -> Array:
+    """The mask as numbers to add; one shorter than the keys hides the rest (opset 24)."""
+    if mask.dtype == bool:
+        mask = np.where(mask, q.dtype.type(0), q.dtype.type(-np.inf))
+    short = max(0, keys - mask.shape[-1])
+    hidden = np.full((*mask.shape[:-1], short), -np.inf, q.dtype)
+    return np.concatenate([mask.astype(q.dtype), hidden], -1)
 
 
 def _scores(q: Array, keys: Array, scale: float | None, rounded: Rounded | None) -> Array:

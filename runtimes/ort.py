@@ -38,8 +38,11 @@ ONNX_BFLOAT16 = 16
 DTYPES = {"float": "float32", "double": "float64", "string": "str"}
 """ONNX Runtime's element names, where they are not NumPy's."""
 # ONNX Runtime's exceptions derive from Exception one by one and share no base class of their own.
-NATIVE_ERRORS = tuple(v for v in vars(native).values() if isinstance(v, type) and issubclass(v, Exception))
-ERRORS = (*NATIVE_ERRORS, RuntimeError, ValueError)
+ERRORS: tuple[type[Exception], ...] = (
+    RuntimeError,
+    ValueError,
+    *(kind for kind in vars(native).values() if isinstance(kind, type) and issubclass(kind, Exception)),
+)
 
 
 class OrtSession:

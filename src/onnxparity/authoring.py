@@ -5,30 +5,37 @@ Everything they find goes to workers without torch as files and plain data.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
-from onnxparity.errors import LintError, OnnxParityError
-from onnxparity.examining import Started
+from onnxparity.errors import ExportError, OnnxParityError
+from onnxparity.examining import DRAWS, Started
 from onnxparity.grid import Point
 from onnxparity.judge import judged
-from onnxparity.outcome import Verdict
+from onnxparity.numerics.compare import Comparison, compare
+from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.protocols import Feeds
-from onnxparity.references import References
+from onnxparity.protocols import Array, Feeds, Outputs
+from onnxparity.references import References, feeds_at, write_arrays, write_failure
+from onnxparity.selection import Described, DescribeRequest
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["AuthorRequest", "Authored", "Refused", "author"]
+    from onnxparity.models.subjects import Source
+    from onnxparity.runtimes.torch_eager import TorchSession
+    from onnxparity.runtimes.torch_float64 import TorchFloat64Session
+
+__all__ = ["AuthorRequest", "Authored", "Refused", "author", "describe"]
 
 ORACLE_FLOOR = 1e-12
-"""Relative difference that a module in float64 may have from its NumPy oracle."""
+"""Relative difference that a module in float64 may always have from its NumPy oracle."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,47 @@ class Refused:
     error: OnnxParityError
 
 
+def describe(request: DescribeRequest) -> Iterator[Described]:
+    """What each text stands for: a file, a factory, a catalogue name or a glob over them."""
+    directory = Path(request.directory)
+    for text in request.texts:
+        if text.endswith(".onnx") or (directory / text).is_file():
+            yield _described_file(text, directory)
+        else:
+            yield from _described_modules(text, directory)
+
+
+def _described_file(text: str, directory: Path) -> Described:
+    from onnxparity.export.given import read_given
+
+    given = read_given(directory / text, origin=text)
+    return Described(text, given.subject, artifact=given.artifact, notes=given.notes)
+
+
+def _described_modules(text: str, directory: Path) -> Iterator[Described]:
+    from onnxparity.models.subjects import bring, is_factory, matching
+
+    names = (text,) if is_factory(text) else matching(text)
+    for name in names:
+        try:
+            source = bring(name, directory)
+            parameters = sum(p.numel() for p in source.build().parameters())
+        except OnnxParityError as error:
+            if name == text:
+                raise
+            yield Described(text, _bare(name), left_out=": ".join(filter(None, (error.what, error.remedy))))
+            continue
+        subject = dataclasses.replace(source.subject, parameters=parameters)
+        companions = {role: bring(other, directory).subject for role, other in subject.companions.items()}
+        yield Described(text, subject, source.oracle is not None, source.examples or {}, None, companions, source.notes)
+
+
+def _bare(name: str) -> Subject:
+    from onnxparity.models import catalogue
+
+    return catalogue.find(name).subject
+
+
 def author(request: AuthorRequest) -> Iterator[Authored | Refused | References | Started | Verdict]:
     """Exports every key, evaluates the module at every point, judges the module's own cells."""
     built = Built(request)
@@ -88,37 +136,110 @@ class Built:
 
         torch.set_num_threads(1)
         self.request = request
-        self.brought = bring(request.subject.origin, Path(request.directory))
+        self.source: Source = bring(request.subject.origin, Path(request.directory))
         self.modules: dict[str, nn.Module] = {}
-        self.sessions: dict[str, Any] = {}  # Any: torch sessions, typed where they are made
+        self.exact_sessions: dict[str, TorchFloat64Session] = {}
+        self.eager_sessions: dict[str, TorchSession] = {}
+        self.logits = frozenset(o.name for o in request.subject.outputs if o.role == "logits")
 
     def module(self, dtype: str) -> nn.Module:
         """The module with its floating weights in a dtype."""
         import torch
 
         if dtype not in self.modules:
-            self.modules[dtype] = self.brought.build().to(getattr(torch, dtype))
+            self.modules[dtype] = self.source.build().to(getattr(torch, dtype))
         return self.modules[dtype]
+
+    def exact(self, dtype: str) -> TorchFloat64Session:
+        """The module truly in float64, its weights rounded to a dtype."""
+        from onnxparity.runtimes.torch_float64 import TorchFloat64Session
+
+        if dtype not in self.exact_sessions:
+            flat = self.source.flat(self.module(dtype))
+            self.exact_sessions[dtype] = TorchFloat64Session(flat, self.request.subject, dtype)
+        return self.exact_sessions[dtype]
+
+    def session(self, dtype: str) -> TorchSession:
+        """The module run eagerly in a dtype."""
+        from onnxparity.runtimes.torch_eager import TorchSession
+
+        if dtype not in self.eager_sessions:
+            flat = self.source.flat(self.module(dtype))
+            self.eager_sessions[dtype] = TorchSession(flat, self.request.subject, dtype)
+        return self.eager_sessions[dtype]
 
     def artifact(self, key: ArtifactKey) -> Authored | Refused:
         """Exports one key, or takes it from the cache; lint errors refuse it."""
         from onnxparity.export.produce import produce
 
         try:
-            artifact, findings = produce(
-                self.module(key.dtype),
-                self.example(key.dtype),
-                self.request.subject,
-                key,
-                kwargs_of=self.brought,
-                use_cache=self.request.use_cache,
+            call = self.source.call(key.dtype)
+            return Authored(
+                produce(
+                    self.module(key.dtype),
+                    call.args,
+                    self.request.subject,
+                    key,
+                    kwargs=call.kwargs,
+                    dynamic_shapes=call.dynamic_shapes,
+                    use_cache=self.request.use_cache,
+                    directory=Path(self.request.directory),
+                )
             )
         except OnnxParityError as error:
             return Refused(key, error)
         except Exception as error:  # an exporter's boundary: whatever it raises is this key's result
-            return Refused(key, _export_error(error))
-        faults = [f for f in findings if f.severity == "error"]
-        if faults:
-            first = faults[0]
-            return Refused(key, LintError(f"{first.id}: {first.message}", got=first.evidence, remedy=first.remedy))
-        return Authored(artifact)
+            return Refused(key, ExportError(f"{key.exporter} raised {type(error).__name__}", got=str(error)))
+
+    def references(self) -> References:
+        """The module's values in float64 at every point, on disk; where it fails, the reason lies there instead."""
+        fingerprints, dtypes = {}, {}
+        for dtype, points in self.request.points.items():
+            exact = self.exact(dtype)
+            fingerprints[dtype] = exact.fingerprints()
+            found = References(self.request.folder, {}, {})
+            for point in points:
+                path = found.path(dtype, point)
+                try:
+                    write_arrays(path, exact.run(self.feeds(point, dtype)))
+                except OnnxParityError as error:
+                    write_failure(path, str(error))
+            dtypes[dtype] = self._output_dtypes(dtype, points)
+        return References(self.request.folder, fingerprints, dtypes)
+
+    def oracle(self, cell: Cell) -> Comparison:
+        """The module in float64 against its NumPy oracle."""
+        exact, point = self.exact("float64"), Point(cell.shape, cell.regime)
+        feeds = self.feeds(point, "float64")
+        assert self.source.oracle is not None  # only planned where there is one
+        weights = {name: value.numpy() for name, value in self.module("float64").state_dict().items()}
+        values = self.source.oracle(weights, feeds)
+        names = [o.name for o in self.request.subject.outputs]
+        want: Outputs = dict(zip(names, values, strict=True))
+        noise = exact.noise(feeds, draws=DRAWS, seed=0)
+        return compare(want, exact.run(feeds), noise, floor=ORACLE_FLOOR, failure=Status.MEANING, logits=self.logits)
+
+    def eager(self, cell: Cell) -> Comparison:
+        """The module run eagerly in its dtype against its own float64 value: what that dtype allows at all."""
+        dtype, point = cell.artifact.dtype, Point(cell.shape, cell.regime)
+        feeds, exact = self.feeds(point, dtype), self.exact(dtype)
+        want, noise = exact.run(feeds), exact.noise(feeds, draws=DRAWS, seed=0)
+        got = self.session(dtype).run(feeds)
+        floor = exact.unit_roundoff
+        return compare(want, got, noise, floor=floor, failure=Status.ARITHMETIC, logits=self.logits)
+
+    def feeds(self, point: Point, dtype: str) -> Feeds:
+        """Feeds of a point in a dtype."""
+        drawn = feeds_at(self.request.subject, point, dtype, self.request.examples)
+        return {name: _as(value, dtype) for name, value in drawn.items()}
+
+    def _output_dtypes(self, dtype: str, points: tuple[Point, ...]) -> dict[str, str]:
+        """Dtypes of the module's own outputs; empty where it does not run in this dtype."""
+        try:
+            return {name: str(v.dtype) for name, v in self.session(dtype).run(self.feeds(points[0], dtype)).items()}
+        except OnnxParityError:
+            return {}
+
+
+def _as(value: Array, dtype: str) -> Array:
+    return value.astype(dtype) if value.dtype.kind == "f" else value

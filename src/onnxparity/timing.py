@@ -168,10 +168,11 @@ def _bind(request: TimeRequest) -> Callable[[], Any]:
     feeds = draw(request.subject, parse_shape(request.subject, request.shape), "normal", request.dtype)
     if request.artifact is None:
         from onnxparity.models.subjects import bring
-        from onnxparity.runtimes.torch_eager import bind
+        from onnxparity.runtimes import torch_eager
 
-        module = bring(request.subject.origin, Path(request.directory)).build()
-        return bind(module, request.subject, request.dtype, feeds, threads=request.threads)
+        source = bring(request.subject.origin, Path(request.directory))
+        module = source.flat(source.build())
+        return torch_eager.bind(module, request.subject, request.dtype, feeds, threads=request.threads)
     from onnxparity import plugins
 
     session = plugins.runtime(request.runtime, request.threads).load(request.artifact)
