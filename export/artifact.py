@@ -6,16 +6,16 @@ import hashlib
 from collections import Counter
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, ValueInfoProto
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # protobuf ships no types
+from onnx import ModelProto, ValueInfoProto
 
 from onnxparity.artifact import Artifact, FileInput
 from onnxparity.errors import UsageError
 from onnxparity.export.external import external_files
-from onnxparity.export.graph import dims, dtype_name, elem_type, graphs, nodes, operator, tensor_bytes
+from onnxparity.export.graph import dims, dtype_name, elem_type, graph_inputs, graphs, nodes, operator, tensor_bytes
 from onnxparity.plan import ArtifactKey
 
-__all__ = ["describe_value", "graph_inputs", "load_model", "read_artifact", "sha256_of"]
+__all__ = ["default_opset", "describe_value", "load_model", "read_artifact", "sha256_of"]
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
 _CHUNK = 1 << 20
@@ -92,12 +92,6 @@ def default_opset(model: ModelProto, path: Path) -> int:
             return int(entry.version)
     got = ", ".join(f"{entry.domain} {entry.version}" for entry in model.opset_import)
     raise UsageError(f"{path} imports no default operator set", expected="an import of the domain ''", got=got)
-
-
-def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
-    """What has to be fed: before IR 4 the initializers are listed among the inputs too, as defaults."""
-    given = {tensor.name for tensor in graph.initializer}
-    return [value for value in graph.input if value.name not in given]
 
 
 def describe_value(value: ValueInfoProto) -> FileInput:

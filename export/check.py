@@ -44,9 +44,7 @@ def check_file(path: Path, *, external: bool) -> None:
 def _infer_on_disk(path: Path) -> None:
     # Beside the model, since the copy must find the external data by its relative location.
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".onnx") as copy:
-        onnx.shape_inference.infer_shapes_path(
-            str(path), copy.name, check_type=True, strict_mode=True, data_prop=True
-        )
+        onnx.shape_inference.infer_shapes_path(str(path), copy.name, check_type=True, strict_mode=True, data_prop=True)
 
 
 def _first_lines(error: Exception) -> str:

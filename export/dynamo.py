@@ -1,10 +1,10 @@
-"""The dynamo exporter: torch.export, then torch.onnx.export, held to the opset and the dynamic sizes it was asked for."""
+"""The dynamo exporter: torch.export, then torch.onnx.export, held to the opset and the dynamic sizes asked for."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,11 @@ class DynamoExporter:
         self._external_data_above = external_data_above
         self._reuse = reuse
         self._last: tuple[str, Program] | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What of its settings changes the file; part of the cache key."""
+        return (f"external_data_above={self._external_data_above}",)
 
     def export(
         self,
@@ -127,7 +132,7 @@ class DynamoExporter:
     def _translate(self, program: Program, opset: int) -> onnx_ir.Model:
         names = [spec.name for spec in program.subject.inputs], [spec.name for spec in program.subject.outputs]
         try:
-            with reusing(program.decomposed if self._reuse else None):
+            with reusing(program.decomposed) if self._reuse else nullcontext():
                 onnx_program = torch.onnx.export(
                     program.exported,
                     (),
@@ -213,7 +218,7 @@ def _capture(
 def _refuse_other_opset(model: onnx_ir.Model, asked: int, said: list[str]) -> None:
     got = model.opset_imports.get("", 0)
     if got != asked:
-        why = next((line for line in said if "convert" in line.lower()), "")
+        why = next((line for line in said if "Failed to convert" in line), "")
         raise OpsetError(
             f"asked for opset {asked}, the exporter answered with opset {got}",
             expected=f"a file at opset {asked}",

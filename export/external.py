@@ -1,4 +1,4 @@
-"""External data: which files beside the model it names, whether they are there and whole, and that they stay beside it."""
+"""External data: which files a model names, that they are there and whole, and that they stay beside it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def _holds(target: Path, entries: dict[str, str], tensor: TensorProto, path: Pat
     if not target.is_file():
         _broken(path, tensor, f"the file {target.name} beside the model", "no such file")
     if offset < 0 or length < needed:
-        _broken(path, tensor, f"at least {needed} bytes for dims {list(tensor.dims)}", f"length {length} at offset {offset}")
+        _broken(
+            path, tensor, f"at least {needed} bytes for dims {list(tensor.dims)}", f"length {length} at offset {offset}"
+        )
     if offset + length > (size := target.stat().st_size):
         _broken(path, tensor, f"at least {offset + length} bytes in {target.name}", f"{size} bytes: truncated")
 

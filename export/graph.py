@@ -16,6 +16,7 @@ __all__ = [
     "dims",
     "dtype_name",
     "elem_type",
+    "graph_inputs",
     "graphs",
     "nodes",
     "operator",
@@ -24,7 +25,7 @@ __all__ = [
     "tensors",
 ]
 
-FLOAT_BITS = {
+FLOAT_BITS: dict[int, int] = {
     TensorProto.DOUBLE: 53,
     TensorProto.FLOAT: 24,
     TensorProto.FLOAT16: 11,
@@ -36,7 +37,7 @@ FLOAT_BITS = {
 }
 """Significant bits of each floating element type, the hidden one included (ONNX IR specification)."""
 
-_PACKED_BITS = {
+_PACKED_BITS: dict[int, int] = {
     TensorProto.INT4: 4,
     TensorProto.UINT4: 4,
     TensorProto.FLOAT4E2M1: 4,
@@ -96,6 +97,12 @@ def operator(node: NodeProto) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
 
 
+def graph_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """What has to be fed: before IR 4 the initializers are listed among the inputs too, as defaults."""
+    given = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in given]
+
+
 def elem_type(value: ValueInfoProto) -> int:
     """The element type of a tensor; UNDEFINED for anything else."""
     return int(value.type.tensor_type.elem_type)
@@ -113,18 +120,19 @@ def dims(value: ValueInfoProto) -> tuple[int | str | None, ...]:
     """A number, the file's own symbol, or None for each dim; empty where the rank itself is unknown."""
     found: list[int | str | None] = []
     for dim in value.type.tensor_type.shape.dim:
-        number = dim.dim_value if dim.HasField("dim_value") else None
-        found.append(number if number is not None else dim.dim_param or None)
+        # Some exporters write -1 where they mean that nothing is known.
+        known = dim.HasField("dim_value") and dim.dim_value >= 0
+        found.append(int(dim.dim_value) if known else dim.dim_param or None)
     return tuple(found)
 
 
 def tensor_bytes(tensor: TensorProto) -> int:
     """What the elements take, by dims and element type, wherever they are stored."""
-    count = math.prod(tensor.dims)
+    count = int(math.prod(tensor.dims))
     if tensor.data_type == TensorProto.STRING:
-        return sum(map(len, tensor.string_data))
-    if tensor.data_type in _PACKED_BITS:
-        return -(-count * _PACKED_BITS[tensor.data_type] // 8)
+        return sum(len(text) for text in tensor.string_data)
+    if (bits := _PACKED_BITS.get(tensor.data_type)) is not None:
+        return -(-count * bits // 8)
     try:
         return int(count * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
     except KeyError:

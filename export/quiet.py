@@ -18,7 +18,7 @@ _NOISE = re.compile(
     # Said at each opset below 18; the opset check says it as an error.
     r"|Setting ONNX exporter to use operator set version"
 )
-_LIBRARY = sysconfig.get_path("purelib")
+_LIBRARIES = tuple(sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib"))
 _Show = Callable[..., None]  # `...`: the signature of warnings.showwarning
 _ADVICE_TO_LIBRARIES = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 
@@ -55,7 +55,7 @@ def _hearing(said: list[str]) -> _Show:
         file: object = None,
         line: str | None = None,
     ) -> None:
-        if not (issubclass(category, _ADVICE_TO_LIBRARIES) and filename.startswith(_LIBRARY)):
+        if not (issubclass(category, _ADVICE_TO_LIBRARIES) and filename.startswith(_LIBRARIES)):
             said.append(f"{category.__name__}: {_one_line(str(message))}")
 
     return show

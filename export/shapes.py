@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor, nn
 from torch.export import Dim
@@ -57,7 +57,7 @@ def _hint(spec: TensorSpec | None, dims: Mapping[str, Dim], subject: Subject) ->
     return {place: dims[dim] for place, dim in enumerate(spec.dims) if isinstance(dim, str)} or None
 
 
-def _differs(subject: Subject, got: str) -> None:
+def _differs(subject: Subject, got: str) -> NoReturn:
     raise ExportError(
         f"the example does not have the inputs of {subject.name}",
         expected=", ".join(spec.name for spec in subject.inputs) or "no input",
@@ -107,7 +107,7 @@ def _is_dynamic(hint: Hint) -> bool:
     return isinstance(hint, (Dim, str)) or kind in ("DYNAMIC", "AUTO")
 
 
-def _too_small(where: str, place: int, hint: Hint, value: Tensor) -> None:
+def _too_small(where: str, place: int, hint: Hint, value: Tensor) -> NoReturn:
     symbol = hint if isinstance(hint, str) else getattr(hint, "__name__", "a dynamic size")
     raise ExportError(
         f"dim {place} of the example {where!r} is {value.shape[place]}, and it is asked to be dynamic ({symbol})",

@@ -13,7 +13,24 @@ from onnxparity.models.entry import Entry
 
 __all__ = ["TOPICS", "entries", "find", "merge"]
 
-TOPICS = ("attention", "dot_product", "attention_variants", "positions", "feedforward", "norms", "blocks")
+TOPICS = (
+    "attention",
+    "dot_product",
+    "attention_variants",
+    "positions",
+    "feedforward",
+    "norms",
+    "blocks",
+    "stacks",
+    "translation",
+    "autoregressive",
+    "classifier",
+    "vision",
+    "set_transformer",
+    "convolution",
+    "kernel_regression",
+    "linear_attention",
+)
 """Modules of `onnxparity.models` with an `ENTRIES` tuple, in the order in which the catalogue lists them."""
 
 

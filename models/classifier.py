@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from onnxparity.case import OutputSpec, TensorSpec
 from onnxparity.models import oracles_composed as oracles
-from onnxparity.models.attention import key_padding
 from onnxparity.models.blocks import EncoderBlockPreNorm
 from onnxparity.models.describe import BATCH, SEQUENCE, describe, keep_mask
 from onnxparity.models.drawing import seeded
 from onnxparity.models.entry import Entry
 from onnxparity.models.positions import wide
-from onnxparity.models.stacks import positive_layers
+from onnxparity.models.stacks import padding_rows, positive_layers
 
 __all__ = ["ENTRIES", "TextClassifier"]
 
@@ -44,8 +43,9 @@ class TextClassifier(nn.Module):
     def forward(self, input_ids: Tensor, mask: Tensor) -> Tensor:
         x = self.embedding(input_ids)  # (B, T, E)
         x = x + _counted_sinusoids(mask, x)
+        keep = padding_rows(mask, x.shape[1])  # (B, 1, T, T)
         for block in self.blocks:
-            x = block(x, key_padding(mask))
+            x = block(x, keep)
         x = torch.where(mask[..., None], self.norm(x), 0)
         count = mask.sum(dim=1, keepdim=True).clamp(min=1)  # (B, 1)
         logits: Tensor = self.logits(x.sum(dim=1) / count)

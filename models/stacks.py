@@ -8,12 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from onnxparity.models import oracles_composed as oracles
+from onnxparity.models.attention import key_padding
 from onnxparity.models.blocks import DecoderBlockPostNorm, EncoderBlockPostNorm, EncoderBlockPreNorm
 from onnxparity.models.describe import BATCH, SEQUENCE, SOURCE, describe, features, output
 from onnxparity.models.drawing import seeded
 from onnxparity.models.entry import Entry
 
-__all__ = ["ENTRIES", "DecoderStack", "EncoderStackPostNorm", "EncoderStackPreNorm", "positive_layers"]
+__all__ = ["ENTRIES", "DecoderStack", "EncoderStackPostNorm", "EncoderStackPreNorm", "padding_rows", "positive_layers"]
+
+
+def padding_rows(mask: Tensor, length: int) -> Tensor:
+    """A key padding mask (B, S), True keeps, once for each of `length` queries: (B, 1, T, S).
+
+    Broadcasting would do, but ONNX Runtime 1.31's CPU kernel for Attention (opset 23) refuses a query dim of 1.
+    """
+    return key_padding(mask).expand(-1, -1, length, -1)
 
 
 def positive_layers(num_layers: int) -> int:

@@ -12,13 +12,12 @@ from torch import Tensor, nn
 
 from onnxparity.case import OutputSpec, TensorSpec
 from onnxparity.models import oracles_composed as oracles
-from onnxparity.models.attention import key_padding
 from onnxparity.models.blocks import DecoderBlockPostNorm, EncoderBlockPostNorm
 from onnxparity.models.describe import BATCH, SEQUENCE, SOURCE, describe, keep_mask
 from onnxparity.models.drawing import seeded
 from onnxparity.models.entry import Entry
 from onnxparity.models.positions import sinusoids
-from onnxparity.models.stacks import positive_layers
+from onnxparity.models.stacks import padding_rows, positive_layers
 from onnxparity.protocols import Array, Feeds
 
 __all__ = ["ENTRIES", "Translation", "greedy_decode"]
@@ -54,11 +53,11 @@ class Translation(nn.Module):
         source = self.source_embedding(source_ids) * self.scale  # (B, S, E)
         source = source + sinusoids(source)
         for block in self.encoder:
-            source = block(source, key_padding(source_mask))
+            source = block(source, padding_rows(source_mask, source.shape[1]))
         target = self.target_embedding(target_ids) * self.scale  # (B, T, E)
         target = target + sinusoids(target)
         for block in self.decoder:
-            target = block(target, source, key_padding(source_mask))
+            target = block(target, source, padding_rows(source_mask, target.shape[1]))
         logits: Tensor = self.logits(target)
         return logits
 

@@ -7,6 +7,7 @@ sorts and copies, and the page says the same without it.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +64,8 @@ class Section:
 
 
 def render_html(report: Report) -> str:
-    """The whole report. The same document gives the same bytes."""
+    """The whole report; the same document gives the same bytes. Raises UsageError for a damaged document."""
+    layout.check(report)
     page = _environment().get_template("report.html.jinja")
     return page.render(
         report=report,
@@ -174,8 +176,8 @@ def _width(ratio: float) -> int:
 
 
 def _rank(ratio: float | None) -> str:
-    """What a column of ratios is sorted by: not measured below every number, NaN above."""
-    return "-1" if ratio is None else "1e999" if ratio != ratio else repr(ratio)
+    """What a column of ratios is sorted by: not measured below every number, NaN and infinity above."""
+    return "-1" if ratio is None else repr(ratio) if math.isfinite(ratio) else "1e999"
 
 
 def _link(url: str) -> Markup:

@@ -13,7 +13,7 @@ from typing import Literal
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey
 from onnxparity.record import Report
-from onnxparity.reports.layout import exact, headline, number, printable, ratio, suffix
+from onnxparity.reports.layout import check, exact, headline, number, printable, ratio, suffix
 
 __all__ = ["render_junit"]
 
@@ -24,7 +24,11 @@ CONCLUSION = "onnxparity"
 
 
 def render_junit(report: Report) -> str:
-    """The report as JUnit XML (the structure that Jenkins, GitLab and GitHub actions read)."""
+    """The report as JUnit XML (the structure that Jenkins, GitLab and GitHub actions read).
+
+    Raises UsageError for a damaged document.
+    """
+    check(report)
     root = ET.Element("testsuites", name=CONCLUSION, time=f"{report.seconds:.3f}")
     root.append(_conclusion(report))
     for key, group in _by_artifact(report.verdicts).items():

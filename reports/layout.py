@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from onnxparity.errors import UsageError
 from onnxparity.gate import INCOMPLETE, NO_EVIDENCE
 from onnxparity.outcome import GREEN, Status, Verdict
 from onnxparity.plan import ArtifactKey
@@ -20,6 +21,7 @@ __all__ = [
     "Headline",
     "Tone",
     "by_status",
+    "check",
     "exact",
     "expected",
     "failures",
@@ -52,6 +54,19 @@ class Headline:
     tone: Tone
     words: str
     sentence: str
+
+
+def check(report: Report) -> None:
+    """Raises UsageError where the table would not show every artifact that has verdicts."""
+    rows = [row.artifact.id for row in report.summary]
+    found = {v.cell.artifact.id for v in report.verdicts}
+    if sorted(rows) != sorted(found):
+        raise UsageError(
+            "a damaged onnxparity report: its summary and its verdicts name different artifacts",
+            expected=f"one row of the summary for each of {len(found)} artifacts",
+            got=f"{len(rows)} rows, different in {sorted(set(rows) ^ found)[:3]}",
+            remedy="write the report again with `onnxparity verify --out DIR`",
+        )
 
 
 def tone(status: Status) -> Tone:

@@ -11,6 +11,7 @@ from onnxparity.reports.layout import (
     RATIO_MEANING,
     Tone,
     by_status,
+    check,
     exact,
     expected,
     failures,
@@ -35,12 +36,16 @@ MAX_EXPECTED = 50
 MAX_LATENCY = 100
 MAX_EVIDENCE = 10
 """Lines of evidence for each failure: GitHub drops a job summary above 1 MiB as a whole."""
-MAX_LINE = 1000
+MAX_LINE = 500
 """Characters of one line, for the same reason."""
 
 
 def render_markdown(report: Report) -> str:
-    """The report as a job summary. What is cut says so and stays in the JSON document."""
+    """The report as a job summary. What is cut says so and stays in the JSON document.
+
+    Raises UsageError for a damaged document.
+    """
+    check(report)
     sections = (_head, _limits, _artifacts, _failures, _expected, _latency, _foot)
     return "\n\n".join(part for section in sections for part in section(report)) + "\n"
 
@@ -58,7 +63,7 @@ def _head(report: Report) -> list[str]:
 def _limits(report: Report) -> list[str]:
     if not report.limits:
         return []
-    return ["## What this run cannot say", "\n".join(f"- {_text(limit)}" for limit in report.limits)]
+    return ["## What this run cannot say", "\n".join(f"- {_start(limit)}" for limit in report.limits)]
 
 
 def _artifacts(report: Report) -> list[str]:
@@ -96,7 +101,7 @@ def _failures(report: Report) -> list[str]:
 def _failure(verdict: Verdict) -> str:
     lines = [f"- {SIGNS[tone(verdict.status)]} **{_text(verdict.status)}** {_code(verdict.cell.id)}"]
     measured = "" if verdict.ratio is None else f" (error/budget {ratio(verdict.ratio)})"
-    lines.append(f"  {_text(verdict.message)}{measured}")
+    lines.append(f"  <br>{_text(verdict.message)}{measured}")
     if verdict.worst is not None:
         worst = verdict.worst
         where = f"{worst.output}{list(worst.index)}"
@@ -154,8 +159,12 @@ def _text(value: str) -> str:
     line = " ".join(printable(value).split())
     line = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}… (cut, whole in the JSON report)"
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    line = re.sub(r"([\\`*_\[\]|~#!])", r"\\\1", line)
-    return re.sub(r"^([-+=]|\d+[.)])", lambda m: f"{m[0][:-1]}\\{m[0][-1]}", line)
+    return re.sub(r"([\\`*_\[\]|~#!])", r"\\\1", line)
+
+
+def _start(value: str) -> str:
+    """As `_text`, at the start of a line, where a dash or a number would begin a list."""
+    return re.sub(r"^([-+=]|\d+[.)])", lambda m: f"{m[0][:-1]}\\{m[0][-1]}", _text(value))
 
 
 def _link(url: str) -> str:

@@ -13,7 +13,18 @@ from rich.text import Text
 
 from onnxparity.outcome import Status, Verdict
 from onnxparity.record import ArtifactSummary, Report
-from onnxparity.reports.layout import Tone, by_status, failures, fair_share, headline, number, printable, ratio, tone
+from onnxparity.reports.layout import (
+    Tone,
+    by_status,
+    check,
+    failures,
+    fair_share,
+    headline,
+    number,
+    printable,
+    ratio,
+    tone,
+)
 
 __all__ = ["MAX_FAILURES", "print_report"]
 
@@ -22,8 +33,13 @@ MAX_MESSAGE = 600
 """Characters of one message; the JSON report has all of it."""
 GLYPHS: dict[Tone, str] = {"bad": "✗", "unknown": "?", "known": "~", "good": "✓"}
 ASCII: dict[Tone, str] = {"bad": "x", "unknown": "?", "known": "~", "good": "+"}
-STYLES: dict[Tone, str] = {"bad": "bold red", "unknown": "yellow", "known": "blue", "good": "green"}
-LEGEND: dict[Tone, str] = {"good": "passes", "known": "fails as expected", "unknown": "nothing shown", "bad": "fails"}
+STYLES: dict[Tone, str] = {"bad": "bold red", "unknown": "yellow", "known": "magenta", "good": "green"}
+LEGEND: dict[Tone, str] = {
+    "good": "passes (worst error/budget)",
+    "known": "expected failure",
+    "unknown": "nothing shown",
+    "bad": "fails",
+}
 SHORT = {
     Status.MEANING: "MEAN",
     Status.ARITHMETIC: "ARITH",
@@ -41,7 +57,7 @@ SHORT = {
 }
 """At most five letters, so that seven opsets fit beside a subject; the other statuses are short enough."""
 ENTRY, DTYPE, WIDEST_SUBJECT = 6, 4, 26
-PLAIN = str.maketrans({"–": "-", "∞": "inf", "…": "...", "·": "-", "×": "x", "→": "->", "\N{NO-BREAK SPACE}": " "})
+PLAIN = str.maketrans({"–": "-", "∞": "inf", "…": "...", "·": "-", "×": "x", "→": "->"})
 
 
 @dataclass(frozen=True)
@@ -64,14 +80,18 @@ class Pen:
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Prints the report; ASCII only where the console's encoding is not UTF. Commands are never broken over lines."""
+    """Prints the report, in ASCII where the console's encoding is not UTF. Commands are never broken over lines.
+
+    Raises UsageError for a damaged document.
+    """
+    check(report)
     pen = Pen(console.options.ascii_only)
     for table in _tables(report.summary, console.width, pen):
         console.print(table)
         console.print()
     if report.summary:
         signs = [f"{pen.toned(kind, ' ')}{words}" for kind, words in LEGEND.items()]
-        console.print(pen.text(", ".join(signs) + " (worst error/budget; limit 1)", "dim"))
+        console.print(pen.text(", ".join(signs), "dim"))
     _print_failures(report, console, pen)
     _print_limits(report, console, pen)
     _print_conclusion(report, console, pen)
@@ -134,7 +154,7 @@ def _print_failures(report: Report, console: Console, pen: Pen) -> None:
 
 def _print_failure(verdict: Verdict, console: Console, pen: Pen) -> None:
     title = pen.toned(tone(verdict.status), f" {verdict.status} ")
-    console.print(title + pen.text(verdict.cell.id, "bold"), soft_wrap=True)
+    console.print(Text.assemble(title, pen.text(verdict.cell.id, "bold")), soft_wrap=True)
     message = verdict.message if len(verdict.message) <= MAX_MESSAGE else f"{verdict.message[:MAX_MESSAGE]} … (cut)"
     if verdict.ratio is not None:
         message += f" (error/budget {ratio(verdict.ratio)})"
@@ -156,7 +176,7 @@ def _print_limits(report: Report, console: Console, pen: Pen) -> None:
 
 def _print_conclusion(report: Report, console: Console, pen: Pen) -> None:
     head = headline(report)
-    counts = ", ".join(f"{count}\N{NO-BREAK SPACE}{status}" for status, count in by_status(report))
+    counts = ", ".join(f"{status}={count}" for status, count in by_status(report))
     console.print()
     console.print(pen.text(f"{counts or 'no cell was planned'} ({number(report.seconds)} s)"))
     console.print(pen.toned(head.tone, f" {head.sentence}"))

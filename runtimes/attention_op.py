@@ -37,8 +37,14 @@ class Attention(OpRun):
         valid_keys: Array | None = None,
         **attributes: float | None,
     ) -> tuple[Array, ...]:
+        return self.stepwise(q, k, v, mask, past_key, past_value, valid_keys, rounded=None, **attributes)
+
+    def stepwise(
+        self, *inputs: Array | None, rounded: Rounded | None, **attributes: float | None
+    ) -> tuple[Array, ...]:
+        """The node's outputs with every step rounded."""
         pads = self.run_params["opsets"].get("", 24) >= 24
-        return attention(q, k, v, mask, past_key, past_value, valid_keys, pads_mask=pads, **attributes)  # type: ignore[arg-type]  # attributes come by name, each of the type that the schema gives it
+        return attention(*inputs, pads_mask=pads, rounded=rounded, **attributes)  # type: ignore[arg-type]  # attributes come by name, each of the type that the schema gives it
 
 
 def attention(

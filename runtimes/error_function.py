@@ -24,7 +24,7 @@ def erf(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     total = _SERIES[-1][nearest]
     for coefficients in _SERIES[-2::-1]:
         total = total * step + coefficients[nearest]
-    return np.copysign(np.where(size > 6, 1.0, total), x) + 0 * np.where(np.isnan(x), x, 0)
+    return np.asarray(np.where(np.isnan(x), x, np.copysign(np.where(size > 6, 1.0, total), x)))
 
 
 def _erf_series(points: int = 101, terms: int = 11) -> list[npt.NDArray[np.float64]]:
@@ -40,5 +40,3 @@ def _erf_series(points: int = 101, terms: int = 11) -> list[npt.NDArray[np.float
 
 
 _SERIES = _erf_series()
-
-

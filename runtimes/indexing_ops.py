@@ -7,7 +7,7 @@ from onnx.reference.op_run import OpRun
 
 from onnxparity.protocols import Array
 
-__all__ = ["Expand", "GatherElements", "GatherND", "ScatterElements", "ScatterND"]
+__all__ = ["ConstantOfShape", "Expand", "GatherElements", "GatherND", "ScatterElements", "ScatterND"]
 
 
 class GatherElements(OpRun):
@@ -36,10 +36,8 @@ class ScatterElements(OpRun):
 
     op_domain = ""
 
-    def _run(
-        self, data: Array, indices: Array, updates: Array, axis: int = 0, reduction: str = "none"
-    ) -> tuple[Array]:
-        places = list(np.indices(indices.shape, sparse=True))
+    def _run(self, data: Array, indices: Array, updates: Array, axis: int = 0, reduction: str = "none") -> tuple[Array]:
+        places: list[Array] = list(np.indices(indices.shape, sparse=True))
         places[axis % data.ndim] = np.where(indices < 0, indices + data.shape[axis], indices)
         return (_scattered(data, tuple(places), updates, reduction),)
 
@@ -73,3 +71,10 @@ class Expand(OpRun):
         return (np.broadcast_to(data, np.broadcast_shapes(data.shape, tuple(map(int, shape)))),)
 
 
+class ConstantOfShape(OpRun):
+    """The evaluator's ignores the value it is called with, which has to move like any other constant."""
+
+    op_domain = ""
+
+    def _run(self, shape: Array, value: Array | None = None) -> tuple[Array]:
+        return (np.full(tuple(map(int, shape)), np.float32(0) if value is None else value.reshape(())),)

@@ -43,9 +43,7 @@ class RMSNormalization(OpRun):
 
     op_domain = ""
 
-    def _run(
-        self, x: Array, scale: Array, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
-    ) -> tuple[Array]:
+    def _run(self, x: Array, scale: Array, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1) -> tuple[Array]:
         wide = x.astype(_stash(x, stash_type))
         axes = tuple(range(axis % x.ndim, x.ndim))
         square = np.mean(wide * wide, axis=axes, keepdims=True)

@@ -36,9 +36,9 @@ class Rounding(Enum):
 
 _BY_KIND = {
     Rounding.NONE: """
-        Abs And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConcatFromSequence ConstantOfShape
+        Abs And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConcatFromSequence ConstantOfShape
         DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool Identity Max MaxPool
-        Min Neg Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape
+        Min Neg Not OneHot Or Pad ReduceMax ReduceMin Relu Reshape
         ReverseSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape
         Size Slice SpaceToDepth Split SplitToSequence Squeeze TensorScatter Tile Transpose Trilu Unsqueeze Where Xor
         """,
@@ -57,7 +57,7 @@ _BY_KIND = {
         """,
     Rounding.STEPS: "Attention",
     Rounding.DECIDES: """
-        ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Hardmax IsInf IsNaN Less LessOrEqual Mod Round Sign TopK
+        ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Mod Round Sign TopK
         """,
     Rounding.COUNTS: "Compress NonZero Range Unique",
     Rounding.QUANTISES: """

@@ -1,25 +1,45 @@
-"""An ONNX model in float64: the same graph, with rounding out of the way.
+"""An ONNX graph in float64: the same graph, with rounding out of the way.
 
-Initializers, constants, declared types and every attribute that names a floating dtype are widened;
-integers, booleans, strings and the 8-bit and 4-bit quantised types keep their structure. What has no
-meaning of its own (random numbers, the bits of a float) is refused rather than guessed.
+Constants, declared types and every attribute that names a floating dtype are widened; integers, booleans,
+strings and the 8-bit and 4-bit quantised types keep their structure. What has no meaning of its own
+(random numbers, the bits of a float) is refused rather than guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
-from onnx.inliner import inline_local_functions
 
 from onnxparity.errors import LoadError
+from onnxparity.protocols import Array
+from onnxparity.runtimes.fingerprint import fingerprint
 
-__all__ = ["FLOATS", "graphs_of", "inlined", "promote"]
+__all__ = [
+    "MASK",
+    "ROUNDOFF",
+    "Constant",
+    "dominant_dtype",
+    "graphs_of",
+    "promote",
+    "rounded_when_stored",
+    "take_constants",
+]
 
-FLOATS = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE})
-"""The dtypes a model computes in. The 8-bit and 4-bit floats are storage and stay what they are."""
+ROUNDOFF: dict[int, float] = {
+    TensorProto.FLOAT16: 2.0**-11,
+    TensorProto.BFLOAT16: 2.0**-8,
+    TensorProto.FLOAT: 2.0**-24,
+    TensorProto.DOUBLE: 2.0**-53,
+}
+"""Unit roundoff of the dtypes that a model computes in. The 8-bit and 4-bit floats are storage and stay."""
+
+MASK = 2.0**100
+"""Beyond this a value stands for infinity in a mask."""
 
 _DTYPE_ATTRIBUTES = {
     "Attention": "softmax_precision",
@@ -38,76 +58,160 @@ _RANDOM = frozenset(
 )
 
 
-def promote(model: ModelProto) -> ModelProto:
-    """The model in float64, its local functions inlined. The given model is left alone.
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """An initializer or the value of a Constant node."""
 
-    Raises LoadError for sparse constants, random operators and `BitCast`, which have no float64 meaning.
+    name: str
+    value: Array
+    """In float64 where the file stores a float, unless it was taken in the stored dtype."""
+    roundoff: float
+    """Unit roundoff of the dtype that the file stores it in; 0 for what is no float."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the values, see `fingerprint.fingerprint`."""
+        return fingerprint(self.value)
+
+    @cached_property
+    def inexact(self) -> Array | bool:
+        """Where storing it may have rounded: everywhere (True), nowhere (False) or by element."""
+        return rounded_when_stored(self.value) if self.roundoff else False
+
+
+def rounded_when_stored(value: Array) -> Array | bool:
+    """Where float64 values may be rounded forms of others: True, False or by element.
+
+    Whole numbers and fractions of up to six bits (3, 0.625, -1e9) are exact in any dtype that holds them,
+    and so are values beyond 2**100, which are masks rather than data.
     """
-    wide = ModelProto()
-    wide.CopyFrom(inlined(model))
-    _promote_graph(wide.graph)
-    return wide
+    value = np.ascontiguousarray(value, np.float64)
+    short = (value.view(np.int64) & ((1 << 47) - 1)) == 0
+    exact = short | (value == np.rint(value)) | (np.abs(value) > MASK)
+    return False if exact.all() else ~exact if exact.any() else True
 
 
-def inlined(model: ModelProto) -> ModelProto:
-    """The same model without local functions; the model itself where it has none."""
-    return inline_local_functions(model) if model.functions else model
+def take_constants(graph: GraphProto, *, promoted: bool) -> tuple[Constant, ...]:
+    """Removes the initializers and Constant nodes from this graph (not from its subgraphs) and returns them.
 
-
-def graphs_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
-    """The node's subgraphs by attribute name (bodies of If, Loop, Scan)."""
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.name, attribute.g
-        for graph in attribute.graphs:
-            yield attribute.name, graph
-
-
-def _promote_graph(graph: GraphProto) -> None:
+    promoted: floats come out in float64; otherwise as stored. Raises LoadError for sparse constants.
+    """
     if graph.sparse_initializer:
-        raise _sparse(graph.sparse_initializer[0].values.name or graph.name)
-    _widen_tensors(graph.initializer)
+        raise _sparse(graph.sparse_initializer[0].values.name)
+    taken = [_constant(t.name, t, promoted) for t in graph.initializer]
+    kept = []
+    for node in graph.node:
+        if node.op_type == "Constant":
+            taken.append(_constant(node.output[0], _value(node), promoted))
+        else:
+            kept.append(node)
+    del graph.initializer[:], graph.node[:]
+    graph.node.extend(kept)
+    return tuple(taken)
+
+
+def promote(graph: GraphProto) -> None:
+    """Widens the declared types and the attributes of this graph and its subgraphs, in place.
+
+    Raises LoadError for random operators, `BitCast` and sparse attributes, which have no float64 meaning.
+    """
     for value in (*graph.input, *graph.output, *graph.value_info):
         _widen_type(value.type)
     for node in graph.node:
-        _promote_node(node)
-
-
-def _promote_node(node: NodeProto) -> None:
-    if node.domain in ("", "ai.onnx"):
         _refuse_meaningless(node)
         _write_defaults(node)
+        for attribute in node.attribute:
+            _widen_attribute(node, attribute)
+        for _, body in graphs_of(node):
+            promote(body)
+
+
+def dominant_dtype(model: ModelProto) -> int:
+    """The floating dtype that most of the model's constants are used in, as a TensorProto number.
+
+    A constant that only passes through Cast counts in the dtype it is cast to: half weights that are
+    widened before use make no half-precision model. Without floating constants the declared inputs and
+    outputs decide, else float32.
+    """
+    elements: Counter[int] = Counter()
+    for graph in _all_graphs(model.graph):
+        casts = _cast_targets(graph)
+        stored = [(t.name, t) for t in graph.initializer]
+        stored += [(n.output[0], _value(n)) for n in graph.node if n.op_type == "Constant"]
+        for name, tensor in stored:
+            if tensor.data_type in ROUNDOFF:
+                elements[casts.get(name, tensor.data_type)] += int(np.prod(tensor.dims))
+    declared = [v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)]
+    elements = elements or Counter(d for d in declared if d in ROUNDOFF)
+    return elements.most_common(1)[0][0] if elements else TensorProto.FLOAT
+
+
+def graphs_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    """The node's subgraphs by attribute name (the bodies of If, Loop and Scan)."""
     for attribute in node.attribute:
-        _promote_attribute(node, attribute)
-    for _, graph in graphs_of(node):
-        _promote_graph(graph)
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.name, attribute.g
 
 
-def _promote_attribute(node: NodeProto, attribute: AttributeProto) -> None:
-    if attribute.type == AttributeProto.SPARSE_TENSOR or attribute.sparse_tensors:
-        raise _sparse(node.name or node.output[0])
+def _all_graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    yield graph
+    for node in graph.node:
+        for _, body in graphs_of(node):
+            yield from _all_graphs(body)
+
+
+def _cast_targets(graph: GraphProto) -> dict[str, int]:
+    """By name: the floating dtype that every use of it is cast to."""
+    targets: dict[str, set[int]] = {}
+    for node in graph.node:
+        to = next((a.i for a in node.attribute if node.op_type == "Cast" and a.name == "to"), 0)
+        for name in node.input:
+            targets.setdefault(name, set()).add(to)
+    return {name: next(iter(to)) for name, to in targets.items() if len(to) == 1 and to <= ROUNDOFF.keys()}
+
+
+def _constant(name: str, tensor: TensorProto, promoted: bool) -> Constant:
+    roundoff = ROUNDOFF.get(tensor.data_type, 0.0)
+    value = numpy_helper.to_array(tensor)
+    return Constant(name, value.astype(np.float64) if promoted and roundoff else value, roundoff)
+
+
+def _value(node: NodeProto) -> TensorProto:
+    """What a Constant node holds, whichever attribute says so."""
+    (attribute,) = (a for a in node.attribute if a.name.startswith(("value", "sparse")))
+    kinds = {"float": np.float32, "floats": np.float32, "int": np.int64, "ints": np.int64}
+    kind = attribute.name.removeprefix("value_")
     if attribute.type == AttributeProto.TENSOR:
-        _widen_tensors([attribute.t])
+        tensor: TensorProto = attribute.t
+        return tensor
+    if kind in kinds:
+        return numpy_helper.from_array(np.asarray(helper.get_attribute_value(attribute), kinds[kind]))
+    if kind in ("string", "strings"):
+        return numpy_helper.from_array(np.asarray(helper.get_attribute_value(attribute), object))
+    raise _sparse(node.output[0])
+
+
+def _widen_attribute(node: NodeProto, attribute: AttributeProto) -> None:
+    if attribute.type == AttributeProto.SPARSE_TENSOR:
+        raise _sparse(node.output[0])
+    if attribute.type == AttributeProto.TENSOR and attribute.t.data_type in ROUNDOFF:
+        attribute.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(attribute.t).astype(np.float64)))
     elif attribute.type == AttributeProto.TYPE_PROTO:
         _widen_type(attribute.tp)
-    elif attribute.name == _DTYPE_ATTRIBUTES.get(node.op_type) and attribute.i in FLOATS:
+    elif attribute.name == _DTYPE_ATTRIBUTES.get(node.op_type) and attribute.i in ROUNDOFF:
         attribute.i = TensorProto.DOUBLE
-    elif node.op_type == "Constant" and attribute.name in ("value_float", "value_floats"):
-        floats = attribute.f if attribute.name == "value_float" else list(attribute.floats)
-        wide = numpy_helper.from_array(np.asarray(floats, np.float64))
-        attribute.CopyFrom(helper.make_attribute("value", wide))
 
 
 def _refuse_meaningless(node: NodeProto) -> None:
     what = f"{node.op_type} {node.name or node.output[0]!r} has no float64 meaning"
     if node.op_type in _RANDOM:
-        raise LoadError(what, expected="a deterministic graph", remedy="export in eval mode")
+        raise LoadError(what, expected="a deterministic graph", remedy="export the model in eval mode")
     if node.op_type == "BitCast":
-        raise LoadError(what, expected="operators on values, not on bits", remedy="replace BitCast by Cast")
+        raise LoadError(what, expected="operators on values, not on bits", remedy="use Cast instead of BitCast")
 
 
 def _write_defaults(node: NodeProto) -> None:
-    """Writes out the dtypes that an absent attribute stands for, since they would stay float32."""
+    """Writes out the float32 that an absent attribute stands for, as float64."""
     named = {a.name for a in node.attribute}
     if node.op_type == "ConstantOfShape" and "value" not in named:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
@@ -115,16 +219,9 @@ def _write_defaults(node: NodeProto) -> None:
         node.attribute.append(helper.make_attribute("dtype", TensorProto.DOUBLE))
 
 
-def _widen_tensors(tensors: Iterable[TensorProto]) -> None:
-    for tensor in tensors:
-        if tensor.data_type in FLOATS and tensor.data_type != TensorProto.DOUBLE:
-            wide = numpy_helper.to_array(tensor).astype(np.float64)
-            tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
-
-
 def _widen_type(declared: TypeProto) -> None:
     kind = declared.WhichOneof("value")
-    if kind == "tensor_type" and declared.tensor_type.elem_type in FLOATS:
+    if kind == "tensor_type" and declared.tensor_type.elem_type in ROUNDOFF:
         declared.tensor_type.elem_type = TensorProto.DOUBLE
     elif kind in ("sequence_type", "optional_type"):
         _widen_type(getattr(declared, kind).elem_type)
@@ -132,7 +229,7 @@ def _widen_type(declared: TypeProto) -> None:
 
 def _sparse(name: str) -> LoadError:
     return LoadError(
-        f"sparse constant {name!r} cannot be promoted to float64",
+        f"sparse constant {name!r} cannot be evaluated",
         expected="dense initializers and constants",
         remedy="store the tensor dense before verifying",
     )

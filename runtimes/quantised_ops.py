@@ -17,7 +17,7 @@ from onnx.reference.op_run import OpRun
 from onnxparity.protocols import Array
 from onnxparity.runtimes.convolution_op import convolved
 
-__all__ = ["QUANTISED_OPS"]
+__all__ = ["QUANTISED_OPS", "is_integer"]
 
 
 class DequantizeLinear(OpRun):
@@ -75,7 +75,7 @@ class QuantizeLinear(OpRun):
         if precision:
             x, scale = (v.astype(helper.tensor_dtype_to_np_dtype(precision)) for v in (x, scale))
         steps = x / _along(scale, x, axis, block_size)
-        if _is_integer(stored):
+        if is_integer(stored):
             shift = np.zeros(()) if zero_point is None else _along(zero_point, x, axis, block_size)
             return (_saturated(np.rint(steps) + shift.astype(np.float64), stored),)
         return (numpy_helper.saturate_cast(steps, stored) if saturate else steps.astype(stored),)
@@ -86,9 +86,7 @@ class MatMulInteger(OpRun):
 
     op_domain = ""
 
-    def _run(
-        self, a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None
-    ) -> tuple[Array]:
+    def _run(self, a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> tuple[Array]:
         return (_counted(_shifted(a, a_zero, rows=True) @ _shifted(b, b_zero), a, b),)
 
 
@@ -171,12 +169,13 @@ def _along(parameter: Array, x: Array, axis: int, block_size: int) -> Array:
     return parameter.reshape(dims)
 
 
-def _is_integer(dtype: np.dtype[Any]) -> bool:  # Any: a dtype is what it is about
+def is_integer(dtype: np.dtype[Any]) -> bool:  # Any: a dtype is what it is about
+    """Also for the 4-bit and 2-bit integers that NumPy takes for bytes."""
     return dtype.kind in "iu" or dtype.name.startswith(("int", "uint"))
 
 
 def _saturated(steps: Array, dtype: np.dtype[Any]) -> Array:  # Any: a dtype is what it is about
-    limits = ml_dtypes.iinfo(dtype)
+    limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]  # the only untyped function of ml_dtypes
     return np.clip(steps, int(limits.min), int(limits.max)).astype(dtype)
 
 

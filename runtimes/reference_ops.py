@@ -18,7 +18,14 @@ from onnxparity.protocols import Array
 from onnxparity.runtimes.attention_op import Attention
 from onnxparity.runtimes.convolution_op import Conv
 from onnxparity.runtimes.error_function import erf
-from onnxparity.runtimes.indexing_ops import Expand, GatherElements, GatherND, ScatterElements, ScatterND
+from onnxparity.runtimes.indexing_ops import (
+    ConstantOfShape,
+    Expand,
+    GatherElements,
+    GatherND,
+    ScatterElements,
+    ScatterND,
+)
 from onnxparity.runtimes.normalisation_ops import (
     BatchNormalization,
     GroupNormalization,
@@ -30,7 +37,6 @@ from onnxparity.runtimes.normalisation_ops import (
 from onnxparity.runtimes.quantised_ops import QUANTISED_OPS
 
 __all__ = ["OPERATORS", "rotated", "softmax_axes"]
-
 
 
 class Erf(OpRun):
@@ -81,7 +87,8 @@ class Softmax(OpRun):
     op_domain = ""
 
     def _run(self, x: Array, axis: int = -1) -> tuple[Array]:
-        e, axes = _exponentials(self, x, axis)
+        axes = softmax_axes(self, x.ndim, axis)
+        e = np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf))
         return ((e / np.sum(e, axis=axes, keepdims=True)).astype(x.dtype),)
 
 
@@ -91,22 +98,17 @@ class LogSoftmax(OpRun):
     op_domain = ""
 
     def _run(self, x: Array, axis: int = -1) -> tuple[Array]:
-        axes = softmax_axes(self, x, axis)
+        axes = softmax_axes(self, x.ndim, axis)
         shifted = x - np.max(x, axis=axes, keepdims=True, initial=-np.inf)
         return ((shifted - np.log(np.sum(np.exp(shifted), axis=axes, keepdims=True))).astype(x.dtype),)
 
 
-def _exponentials(op: OpRun, x: Array, axis: int) -> tuple[Array, tuple[int, ...]]:
-    axes = softmax_axes(op, x, axis)
-    return np.exp(x - np.max(x, axis=axes, keepdims=True, initial=-np.inf)), axes
-
-
-def softmax_axes(op: OpRun, x: Array, axis: int) -> tuple[int, ...]:
+def softmax_axes(op: OpRun, rank: int, axis: int) -> tuple[int, ...]:
     """The axes one distribution spans: one since opset 13, all from `axis` (default 1) on before."""
     if op.run_params["opsets"].get("", 13) >= 13:
-        return (axis % x.ndim,)
+        return (axis % rank,)
     named = any(a.name == "axis" for a in op.onnx_node.attribute)
-    return tuple(range((axis if named else 1) % x.ndim, x.ndim))
+    return tuple(range((axis if named else 1) % rank, rank))
 
 
 class RotaryEmbedding(OpRun):
@@ -209,6 +211,7 @@ class Pow(OpRun):
 OPERATORS: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
+    ConstantOfShape,
     Conv,
     Dropout,
     Erf,
@@ -235,5 +238,3 @@ OPERATORS: tuple[type[OpRun], ...] = (
     *QUANTISED_OPS,
 )
 """What replaces the evaluator's own, for float64 and for the stored dtypes alike."""
-
-

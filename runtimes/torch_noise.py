@@ -14,13 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from onnxparity.numerics.budget import vector_error
 from onnxparity.protocols import Array, Outputs
 from onnxparity.runtimes.torch_eager import to_numpy
 from onnxparity.runtimes.torch_operators import WHOLE, decides, floating, magnitude, moves
+from onnxparity.runtimes.torch_widen import WidenOperators, each
 
 __all__ = ["Call", "Rounding", "Trace", "noise"]
 
@@ -37,7 +36,7 @@ class Call(Protocol):
     """Evaluates a module in float64."""
 
     def __call__(
-        self, tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor], mode: TorchDispatchMode | None
+        self, tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor], mode: WidenOperators | None
     ) -> dict[str, Tensor]:
         """Outputs by name for these inputs, with these weights in the place of the module's own, under `mode`."""
         ...
@@ -82,21 +81,15 @@ def noise(
     return worst
 
 
-class Walk(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type its modes
+class Walk(WidenOperators):
     """Takes whole operators apart and numbers what is executed, the same way at each walk."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # as above
+        super().__init__()
         self._count = 0
 
-    def __torch_dispatch__(
-        self,
-        func: Any,  # Any: torch._ops.OpOverload
-        types: Any,  # Any: fixed by the base class
-        args: Any = (),  # Any: whatever the operator takes
-        kwargs: Any = None,
-    ) -> Any:
-        kwargs = kwargs or {}
+    def execute(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Runs the operator, or its parts; types as in `WidenOperators`."""
         if func in WHOLE:
             with self:
                 return WHOLE[func](*args, **kwargs)
@@ -104,11 +97,11 @@ class Walk(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does no
         return self.seen(self._count, func, args, kwargs, func(*args, **kwargs))
 
     def seen(self, number: int, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
-        """What stands for `out` from here on; types as in `__torch_dispatch__`."""
+        """What stands for `out` from here on; types as in `WidenOperators`."""
         raise NotImplementedError
 
 
-class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its modes
+class Trace(Walk):
     """Notes where values come from, to find those that become structure."""
 
     def __init__(self, inputs: Mapping[str, Tensor], weights: Mapping[str, Tensor], data: Collection[str]) -> None:
@@ -127,7 +120,7 @@ class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its m
 
     def seen(self, number: int, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
         """Notes parents, whether it rounds, and whether it depends on inputs or weights."""
-        used = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        used = _tensors((args, kwargs))
         sources = {node for t in used for node in self._writers.get(_storage(t), ())}
         self._parents[number] = tuple(sources)
         if sources & self._data:
@@ -137,9 +130,8 @@ class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its m
         if decides(func, out):
             self._start |= {node for t in used if floating(t) for node in self._writers.get(_storage(t), ())}
         if not func.is_view:
-            for tensor in pytree.tree_leaves(out):
-                if isinstance(tensor, Tensor):
-                    self._wrote(tensor, number)
+            for tensor in _tensors(out):
+                self._wrote(tensor, number)
         return out
 
     def structural(self) -> frozenset[Node]:
@@ -164,7 +156,7 @@ class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its m
         self._alive.append(tensor)  # a freed storage's address would be given to another tensor
 
 
-class Rounding(Walk):  # type: ignore[no-untyped-call]  # torch does not type its modes
+class Rounding(Walk):
     """Moves what each operator computes."""
 
     def __init__(self, u: float, generator: torch.Generator, still: Collection[Node] = ()) -> None:
@@ -176,14 +168,13 @@ class Rounding(Walk):  # type: ignore[no-untyped-call]  # torch does not type it
         if number in self._still or moves(func, kwargs):
             return out
 
-        def move(tensor: Tensor) -> Tensor:
-            if not floating(tensor):
-                return tensor
-            size = magnitude(func, args, kwargs, tensor)
-            moved = _move(tensor, self._u, self._generator, size)
-            return tensor.copy_(moved) if func._schema.is_mutable else moved
+        def move(value: Any) -> Any:  # Any: a result may hold more than tensors
+            if not floating(value):
+                return value
+            moved = _move(value, self._u, self._generator, magnitude(func, args, kwargs, value))
+            return value.copy_(moved) if func._schema.is_mutable else moved
 
-        return pytree.tree_map_only(Tensor, move, out)
+        return each(move, out)
 
 
 def _move(value: Tensor, u: float, generator: torch.Generator, size: Tensor | None = None) -> Tensor:
@@ -230,6 +221,12 @@ def _moved(
         name: _move(tensor, u, generator) if name in names and f"{kind}:{name}" not in still else tensor
         for name, tensor in tensors.items()
     }
+
+
+def _tensors(value: Any) -> list[Tensor]:  # Any: an operator's arguments or results
+    found: list[Tensor] = []
+    each(lambda leaf: found.append(leaf) if isinstance(leaf, Tensor) else None, value)
+    return found
 
 
 def _storage(tensor: Tensor) -> int:

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 __all__ = ["DECIDES", "MOVES", "WHOLE", "base_name", "decides", "magnitude", "moves"]
 
@@ -87,8 +86,8 @@ def magnitude(func: Operator, args: Sequence[Any], kwargs: dict[str, Any], out: 
     if name not in SUMS or func._schema.is_mutable or out.is_complex():
         return None
     signs = {k: abs(v) if k in ("alpha", "beta") else v for k, v in kwargs.items()}
-    sizes = pytree.tree_map_only(Tensor, lambda t: t.abs() if floating(t) else t, (tuple(args), signs))
-    return func(*sizes[0], **sizes[1])  # type: ignore[no-any-return]  # an operator's result is untyped
+    sizes = [a.abs() if floating(a) else a for a in args]
+    return func(*sizes, **signs)  # type: ignore[no-any-return]  # an operator's result is untyped
 
 
 def softmax(x: Tensor, dim: int, half_to_float: bool = False) -> Tensor:

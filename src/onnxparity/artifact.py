@@ -27,6 +27,7 @@ class Artifact:
 
     key: ArtifactKey
     path: str
+    """Empty in a report for one that was made for that run alone; `onnxparity export` writes it again."""
     sha256: str
     """Of the file and, where there is one, its external data."""
     bytes: int

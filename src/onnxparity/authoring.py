@@ -20,7 +20,7 @@ from onnxparity.grid import Point
 from onnxparity.judge import judged
 from onnxparity.numerics.compare import Comparison, compare
 from onnxparity.outcome import Status, Verdict
-from onnxparity.plan import ArtifactKey, Cell
+from onnxparity.plan import ArtifactKey, Cell, slug
 from onnxparity.protocols import Array, Feeds, Outputs
 from onnxparity.references import References, feeds_at, write_arrays, write_failure
 from onnxparity.selection import Described, DescribeRequest
@@ -83,8 +83,9 @@ def describe(request: DescribeRequest) -> Iterator[Described]:
 def _described_file(text: str, directory: Path) -> Described:
     from onnxparity.export.given import read_given
 
-    given = read_given(directory / text, origin=text)
-    return Described(text, given.subject, artifact=given.artifact, notes=given.notes)
+    given = read_given(directory / text)
+    subject = dataclasses.replace(given.subject, origin=text)
+    return Described(text, subject, artifact=given.artifact, notes=given.notes)
 
 
 def _described_modules(text: str, directory: Path) -> Iterator[Described]:
@@ -132,9 +133,11 @@ class Built:
     def __init__(self, request: AuthorRequest) -> None:
         import torch
 
+        from onnxparity.export.produce import Producer
         from onnxparity.models.subjects import bring
 
         torch.set_num_threads(1)
+        self.producer = Producer(use_cache=request.use_cache)
         self.request = request
         self.source: Source = bring(request.subject.origin, Path(request.directory))
         self.modules: dict[str, nn.Module] = {}
@@ -170,22 +173,18 @@ class Built:
 
     def artifact(self, key: ArtifactKey) -> Authored | Refused:
         """Exports one key, or takes it from the cache; lint errors refuse it."""
-        from onnxparity.export.produce import produce
-
         try:
             call = self.source.call(key.dtype)
-            return Authored(
-                produce(
-                    self.module(key.dtype),
-                    call.args,
-                    self.request.subject,
-                    key,
-                    kwargs=call.kwargs,
-                    dynamic_shapes=call.dynamic_shapes,
-                    use_cache=self.request.use_cache,
-                    directory=Path(self.request.directory),
-                )
+            artifact = self.producer.produce(
+                self.module(key.dtype),
+                call.args,
+                self.request.subject,
+                key,
+                Path(self.request.folder) / slug(self.request.subject.name),
+                kwargs=call.kwargs,
+                dynamic_shapes=call.dynamic_shapes,
             )
+            return Authored(artifact)
         except OnnxParityError as error:
             return Refused(key, error)
         except Exception as error:  # an exporter's boundary: whatever it raises is this key's result

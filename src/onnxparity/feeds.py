@@ -7,16 +7,18 @@ enough to draw them again.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from onnxparity.case import FLOATING, Subject, TensorSpec
+from onnxparity.case import FLOATING, Axis, Subject, TensorSpec
 from onnxparity.errors import SubjectError
 from onnxparity.protocols import Array
 
-__all__ = ["EXAMPLE_SIZES", "draw", "example", "export_sizes", "generator", "regimes", "resolve"]
+__all__ = ["EXAMPLE_SIZES", "draw", "example", "export_sizes", "generator", "regimes", "resolve", "tells"]
 
 EXAMPLE_SIZES = {"batch": 2, "sequence": 5, "source": 7, "past": 3, "other": 4}
 """Sizes of the tensors an export is traced with: distinct, and never 1, which would become a constant."""
@@ -40,15 +42,44 @@ def regimes(subject: Subject) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def tells(subject: Subject, sizes: Mapping[str, int], regime: str) -> bool:
+    """Whether a mask regime masks something at these sizes, and leaves something to be compared.
+
+    At length 1 there is no position to drop beside one to keep; all other regimes tell something at every size.
+    """
+    if not regime.startswith("mask-"):
+        return True
+    pattern = regime.split("-")[1]
+    kept = [_kept(pattern, resolve(spec, sizes)) for spec in subject.inputs if spec.role == "mask"]
+    return any(keep.any() and not keep.all() for keep in kept)
+
+
 def export_sizes(subject: Subject) -> dict[str, int]:
-    """Sizes for the export's example: distinct per axis, at least 2, inside the axis's bounds."""
+    """Sizes for the export's example: distinct per axis, at least 2, inside the axis's bounds.
+
+    Raises SubjectError where there are none: equal sizes would let two axes become one in the file.
+    """
     sizes: dict[str, int] = {}
-    for axis in subject.axes:
-        size = max(EXAMPLE_SIZES[axis.role], axis.low)
-        while size in sizes.values():
-            size += 1
-        sizes[axis.symbol] = size if axis.high is None else min(size, axis.high)
-    return sizes
+    for axis in sorted(subject.axes, key=lambda a: math.inf if a.high is None else a.high):  # the tightest first
+        sizes[axis.symbol] = _export_size(axis, sizes.values())
+    return {axis.symbol: sizes[axis.symbol] for axis in subject.axes}
+
+
+def _export_size(axis: Axis, taken: Collection[int]) -> int:
+    """The size of the axis's role, or the next free one inside its bounds."""
+    smallest = max(2, axis.low)
+    wanted = max(EXAMPLE_SIZES[axis.role], smallest)
+    largest = wanted + len(taken) if axis.high is None else axis.high
+    candidates = chain(range(wanted, largest + 1), range(smallest, min(wanted, largest + 1)))
+    size = next((n for n in candidates if n not in taken), None)
+    if size is None:
+        raise SubjectError(
+            f"axis {axis.symbol!r} has no size left to export with",
+            expected="a size of at least 2 that no other axis has",
+            got=f"sizes {axis.low} to {axis.high}, taken: {', '.join(map(str, sorted(taken))) or 'none'}",
+            remedy="widen its bounds, or declare the dim as a number",
+        )
+    return size
 
 
 def generator(*parts: object) -> np.random.Generator:
@@ -107,7 +138,7 @@ def _values(spec: TensorSpec, shape: tuple[int, ...], regime: str, dtype: str, r
 def _mask(spec: TensorSpec, shape: tuple[int, ...], regime: str, target: np.dtype[Any]) -> Array:
     """A mask in the input's own encoding; without a mask regime every position is kept."""
     pattern, _, fill_name = regime.removeprefix("mask-").partition("-")
-    keep = _kept(pattern, shape, has_queries=len(shape) >= 3 and shape[-2] > 1)
+    keep = _kept(pattern, shape)
     if spec.mask_meaning == "keep":
         return keep.astype(target)
     if spec.mask_meaning == "drop":
@@ -119,8 +150,11 @@ def _mask(spec: TensorSpec, shape: tuple[int, ...], regime: str, target: np.dtyp
     )
 
 
-def _kept(pattern: str, shape: tuple[int, ...], *, has_queries: bool) -> Array:
-    """Which positions are kept: True keeps. Keys are the last axis; only `empty` masks a whole row."""
+def _kept(pattern: str, shape: tuple[int, ...]) -> Array:
+    """Which positions are kept: True keeps. Keys are the last axis, samples the first; only `empty` masks a whole
+    row: that of one query where the mask has queries, else that of one sample."""
+    if len(shape) < 2:
+        return _kept(pattern, (1,) * (2 - len(shape)) + shape).reshape(shape)
     keep = np.ones(shape, bool)
     keys, batch = shape[-1], shape[0]
     for sample in range(batch):
@@ -131,8 +165,8 @@ def _kept(pattern: str, shape: tuple[int, ...], *, has_queries: bool) -> Array:
             keep[sample, ..., :cut] = False
         elif pattern == "holes":
             keep[sample, ..., 1 + sample % 2 :: 3] = False
-    if pattern == "empty" and has_queries:
+    if pattern == "empty" and len(shape) >= 3 and shape[-2] > 1:
         keep[-1, ..., shape[-2] // 2, :] = False
     elif pattern == "empty":
-        keep[-1] = False
+        keep[-1:] = False
     return keep

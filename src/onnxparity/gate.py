@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnxparity.outcome import GREEN, Status, Verdict
 
-__all__ = ["CONFORMS", "DOES_NOT", "INCOMPLETE", "INTERNAL", "WRONG_USAGE", "Conclusion", "conclude"]
+__all__ = ["CONFORMS", "DOES_NOT", "INCOMPLETE", "INTERNAL", "NO_EVIDENCE", "WRONG_USAGE", "Conclusion", "conclude"]
 
 CONFORMS, DOES_NOT, WRONG_USAGE, INCOMPLETE, INTERNAL = 0, 1, 2, 3, 70
 
@@ -42,8 +42,12 @@ def conclude(verdicts: Sequence[Verdict]) -> Conclusion:
         return Conclusion(False, INCOMPLETE, sentence)
     if counts[Status.PASS] == 0:
         return Conclusion(False, INCOMPLETE, "Evidence incomplete: no cell passed, so nothing was shown.")
-    known = f", {counts[Status.XFAIL]} of them known failures with a stated cause" if counts[Status.XFAIL] else ""
-    return Conclusion(True, CONFORMS, f"Conforms: all {total} cells are green{known}.")
+    if counts[Status.XFAIL]:
+        known = (
+            f"{counts[Status.PASS]} of {total} cells pass, {counts[Status.XFAIL]} fail as expected, for stated causes"
+        )
+        return Conclusion(True, CONFORMS, f"Conforms: {known}.")
+    return Conclusion(True, CONFORMS, f"Conforms: all {total} cells pass.")
 
 
 def _listed(counts: Counter[Status], statuses: Sequence[Status]) -> str:

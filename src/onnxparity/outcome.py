@@ -8,7 +8,7 @@ from typing import Literal
 
 from onnxparity.plan import Cell
 
-__all__ = ["GREEN", "Expectation", "OutputMetrics", "Question", "Status", "Verdict", "Worst"]
+__all__ = ["GREEN", "SEVERITY", "Expectation", "OutputMetrics", "Question", "Status", "Verdict", "Worst"]
 
 Question = Literal["oracle", "meaning", "arithmetic", "property"]
 """Which question the cell asks: torch against its NumPy oracle, the artifact against torch in float64,
@@ -40,6 +40,27 @@ class Status(StrEnum):
 
 GREEN = frozenset({Status.PASS, Status.XFAIL})
 """The statuses that conform. SKIP, UNAVAILABLE, FALLBACK and MISSING are not green: nothing was shown."""
+
+
+SEVERITY = (
+    Status.CRASH,
+    Status.TIMEOUT,
+    Status.EXPORT_ERROR,
+    Status.LINT_ERROR,
+    Status.LOAD_ERROR,
+    Status.RUN_ERROR,
+    Status.STRUCTURE,
+    Status.NONFINITE,
+    Status.MEANING,
+    Status.ARITHMETIC,
+    Status.PROPERTY,
+    Status.XPASS,
+    Status.MISSING,
+    Status.FALLBACK,
+    Status.UNAVAILABLE,
+    Status.SKIP,
+)
+"""The statuses that are not green, the one to be told first at the head."""
 
 
 @dataclass(frozen=True)

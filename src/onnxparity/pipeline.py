@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import tempfile
@@ -99,7 +100,7 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
         seconds=time.perf_counter() - started,
         environment=environment.describe(),
         subjects=tuple(s.target.subject for s in selected),
-        artifacts=tuple(sorted(gathered.artifacts, key=lambda a: _place(a, cells))),
+        artifacts=_kept(selected, gathered.artifacts, cells),
         runtimes=settings.runtimes,
         placements=dict(sorted(gathered.placements.items())),
         verdicts=verdicts,
@@ -158,8 +159,12 @@ def _work(
     )
 
 
-def _place(artifact: Artifact, cells: Sequence[Cell]) -> int:
-    return next((i for i, cell in enumerate(cells) if cell.artifact == artifact.key), len(cells))
+def _kept(selected: Sequence[Selected], made: Sequence[Artifact], cells: Sequence[Cell]) -> tuple[Artifact, ...]:
+    """The artifacts in the order of the plan; those made for this run alone have no path to be found at."""
+    order = {key: place for place, key in enumerate(dict.fromkeys(cell.artifact for cell in cells))}
+    given = [s.described.artifact for s in selected if s.described.artifact is not None]
+    here = [dataclasses.replace(artifact, path="") for artifact in made]
+    return tuple(sorted((*given, *here), key=lambda a: order.get(a.key, len(order))))
 
 
 def _open_results(path: Path) -> TextIO:

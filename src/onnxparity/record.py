@@ -14,7 +14,7 @@ from typing import Any
 from onnxparity.artifact import Artifact, FileInput
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
 from onnxparity.errors import UsageError
-from onnxparity.outcome import GREEN, Expectation, OutputMetrics, Status, Verdict, Worst
+from onnxparity.outcome import GREEN, SEVERITY, Expectation, OutputMetrics, Status, Verdict, Worst
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.protocols import Availability, Placement
 
@@ -175,7 +175,7 @@ def _summary_row(key: ArtifactKey, group: list[Verdict]) -> ArtifactSummary:
         ratios += [v.ratio for v in group if v.question in questions and v.ratio is not None and v.status not in GREEN]
         return max(ratios, key=lambda r: math.inf if math.isnan(r) else r, default=None)
 
-    red = [v for v in group if v.status not in GREEN]
+    red = sorted((v for v in group if v.status not in GREEN), key=lambda v: SEVERITY.index(v.status))
     expected = [v for v in group if v.status is Status.XFAIL]
     measured = [v for v in group if v.ratio is not None]
     shown = red[0] if red else expected[0] if expected else max(measured, key=lambda v: v.ratio or 0.0)

@@ -28,20 +28,18 @@ def show(options: argparse.Namespace) -> int:
 
 def _print(subjects: Sequence[Subject]) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("subject", no_wrap=True)
-    table.add_column("parameters", justify="right", no_wrap=True)
-    table.add_column("axes, properties", ratio=2)
-    table.add_column("source", ratio=2)
+    console = Console(highlight=False)
     for s in subjects:
-        promises = " ".join(filter(None, [_axes(s.axes), ", ".join(s.properties)]))
-        table.add_row(s.name, "" if s.parameters is None else f"{s.parameters:,}", promises, s.source)
-    console = Console()
-    console.print(table)
-    console.print(f"{len(subjects)} subjects; verify one with: onnxparity verify NAME")
+        size = "" if s.parameters is None else f"{s.parameters:,} parameters"
+        console.print(Text.assemble((f"{s.name:<33}", "bold"), f" {_axes(s.axes):<14} {size:>19}"))
+        console.print(Text(f"  {s.summary} ({s.source})", style="dim"))
+        if s.properties:
+            console.print(Text(f"  promises {', '.join(s.properties)}", style="dim"))
+    console.print(f"\n{len(subjects)} subjects; verify one with: onnxparity verify NAME")
 
 
 def _axes(axes: Sequence[Axis]) -> str:
-    return " ".join(f"{a.letter}={a.symbol}" + (f"≤{a.high}" if a.high is not None else "") for a in axes) + ";"
+    """Letters as in shape ids, with the largest size where there is one."""
+    return " ".join(a.letter if a.high is None else f"{a.letter}<={a.high}" for a in axes) or "fixed"

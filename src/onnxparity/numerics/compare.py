@@ -53,17 +53,25 @@ def compare(
         noise: honest rounding per vector by output name (see `protocols.ExactSession.noise`).
         floor: relative difference that is always allowed (one unit roundoff, or MEANING_FLOOR).
         failure: the status where values are out of budget.
-        dtypes: the dtype each output must have; None compares only floating against integer kind.
+        dtypes: the dtype each output must have; None or none at all compares only floating against integer kind.
         logits: names of outputs for which top-1 agreement and KL divergence are recorded.
         kappa: room above the noise.
+
+    Raises ValueError where noise is not finite or does not fit its output, KeyError where a floating output has none.
     """
-    structure = _structure(want, got, dtypes)
+    structure = _structure(want, got, dtypes or {})
     if structure:
         return Comparison(Status.STRUCTURE, structure[0], evidence=structure[1:])
-    judged = [_judge(name, want[name], got[name], noise, floor, kappa, name in logits) for name in want]
-    metrics = tuple(m for m, _, _ in judged)
-    worst_metrics, worst, _ = max(judged, key=lambda j: np.inf if np.isnan(j[0].ratio) else j[0].ratio)
-    faults = [f for _, _, f in judged if f is not None]
+    judged = [
+        _judge(name, want[name], got[name], noise[name], floor, kappa, name in logits)
+        if _floating(want[name])
+        else _judge_exactly(name, want[name], got[name], noise.get(name))
+        for name in want
+    ]
+    metrics = tuple(j.metrics for j in judged)
+    decisive = max(judged, key=lambda j: np.inf if np.isnan(j.metrics.ratio) else j.metrics.ratio)
+    worst_metrics, worst = decisive.metrics, decisive.worst
+    faults = [j.fault for j in judged if j.fault]
     if faults:
         status, message = Status.NONFINITE, faults[0]
     elif worst_metrics.ratio <= 1:
@@ -75,7 +83,8 @@ def compare(
         status, message = failure, _out_of_budget(worst_metrics)
     both = sum(m.nonfinite_want for m in metrics)
     known = (f"{both} elements are NaN or infinite on both sides",) if both and not faults else ()
-    return Comparison(status, message, worst_metrics.ratio, metrics, worst, (*faults[1:], *known))
+    excused = tuple(j.note for j in judged if j.note)
+    return Comparison(status, message, worst_metrics.ratio, metrics, worst, (*faults[1:], *known, *excused))
 
 
 def worst_vector(ratios: npt.NDArray[np.float64]) -> tuple[int, ...]:
@@ -84,9 +93,19 @@ def worst_vector(ratios: npt.NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(flat, ratios.shape))
 
 
-def _structure(
-    want: Mapping[str, Array], got: Mapping[str, Array], dtypes: Mapping[str, str] | None
-) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class _Judged:
+    """What one output has to say."""
+
+    metrics: OutputMetrics
+    worst: Worst
+    fault: str = ""
+    """Where finiteness differs, or nothing is finite."""
+    note: str = ""
+    """What was let pass, and why."""
+
+
+def _structure(want: Mapping[str, Array], got: Mapping[str, Array], dtypes: Mapping[str, str]) -> tuple[str, ...]:
     """What is wrong before any value is read; empty where nothing is."""
     if not want and not got:
         return ("nothing was compared: there are no outputs",)
@@ -96,62 +115,64 @@ def _structure(
     faults = [f"{n}: shape {_shape(got[n])}, expected {_shape(want[n])}" for n in want if got[n].shape != want[n].shape]
     faults += [f"{n}: nothing was compared, the output is empty: {_shape(got[n])}" for n in want if want[n].size == 0]
     for name in want:
-        expected = (dtypes or {}).get(name)
-        if expected is not None and str(got[name].dtype) != expected:
+        expected = dtypes.get(name)
+        if dtypes and expected is None:
+            faults.append(f"{name}: dtype {got[name].dtype}, and nothing says which it must be")
+        elif expected is not None and str(got[name].dtype) != expected:
             faults.append(f"{name}: dtype {got[name].dtype}, expected {expected}")
         elif _floating(want[name]) != _floating(got[name]):
             faults.append(f"{name}: dtype {got[name].dtype} against {want[name].dtype}")
     return tuple(faults)
 
 
-def _judge(
-    name: str, want: Array, got: Array, noise: Mapping[str, Array], floor: float, kappa: float, logits: bool
-) -> tuple[OutputMetrics, Worst, str | None]:
-    """Metrics, worst element and, where finiteness differs, what differs."""
-    if not _floating(want):
-        return (*_judge_exactly(name, want, got, noise.get(name)), None)
+def _judge(name: str, want: Array, got: Array, noise: Array, floor: float, kappa: float, logits: bool) -> _Judged:
+    """A floating output: one vector out of budget, or not finite on one side only, is enough."""
     a, b = np.asarray(want, np.float64), np.asarray(got, np.float64)
-    differs = ~((np.isfinite(a) & np.isfinite(b)) | (np.isnan(a) & np.isnan(b)) | (a == b))
-    difference = np.where(
-        np.isfinite(a) & np.isfinite(b),
-        np.subtract(b, a, where=np.isfinite(a) & np.isfinite(b), out=np.zeros_like(a)),
-        0.0,
-    )
-    budget = allowance(np.broadcast_to(noise[name], np.atleast_1d(a).shape[:-1]), floor, kappa=kappa)
-    ratios = np.asarray(vector_error(difference, a) / budget)
-    ratios = np.where(np.atleast_1d(differs).any(axis=-1), np.inf, ratios)
+    finite = np.isfinite(a) & np.isfinite(b)
+    differs = ~(finite | (np.isnan(a) & np.isnan(b)) | (a == b))
+    with np.errstate(over="ignore"):  # an infinite difference is out of every budget
+        difference = np.subtract(b, a, where=finite, out=np.zeros_like(a))
+    budget = allowance(np.broadcast_to(noise, np.atleast_1d(a).shape[:-1]), floor, kappa=kappa)
+    ratios = np.where(np.atleast_1d(differs).any(axis=-1), np.inf, vector_error(difference, a) / budget)
     vector = worst_vector(ratios)
-    ratio = float(ratios[vector])
     index = _worst_element(np.atleast_1d(difference)[vector], np.atleast_1d(differs)[vector])
     place = (*vector, index) if a.ndim else ()
-    fault = _nonfinite(name, a, b, differs) if differs.any() else None
-    metrics = measure(name, want, got, ratio, float(budget[vector]), logits=logits)
-    return metrics, Worst(name, place, float(b[place]), float(a[place])), fault
+    fault = _nonfinite(name, a, b, differs) if differs.any() else "" if finite.any() else _all_lost(name, a)
+    metrics = measure(name, want, got, float(ratios[vector]), float(budget[vector]), logits=logits)
+    return _Judged(metrics, Worst(name, place, float(b[place]), float(a[place])), fault)
 
 
 def _worst_element(difference: npt.NDArray[np.float64], differs: npt.NDArray[np.bool_]) -> int:
     return int(np.argmax(np.where(differs, np.inf, np.abs(difference))))
 
 
-def _judge_exactly(name: str, want: Array, got: Array, noise: Array | None) -> tuple[OutputMetrics, Worst]:
+def _judge_exactly(name: str, want: Array, got: Array, noise: Array | None) -> _Judged:
     """Integers and booleans must be equal, except in vectors where rounding alone decides (noise above 0)."""
     unequal = np.atleast_1d(want != got)
-    tie = np.zeros(unequal.shape[:-1]) if noise is None else np.broadcast_to(noise, unequal.shape[:-1])
+    tie = np.broadcast_to(0.0 if noise is None else noise, unequal.shape[:-1])
+    if not np.all(np.isfinite(tie)):
+        raise ValueError(f"the noise of {name} is not finite: it would excuse any difference")
     wrong = unequal & (tie == 0)[..., None]
     ratio = np.inf if wrong.any() else ALL_EQUAL
     flat = int(np.argmax(wrong))
     place = tuple(int(i) for i in np.unravel_index(flat, unequal.shape)) if want.ndim else ()
+    excused = int(np.count_nonzero(unequal & ~wrong))
+    note = f"{name}: {excused} of {want.size} integers differ where rounding alone decides" if excused else ""
     metrics = measure(name, want, got, float(ratio), 0.0, logits=False)
-    return metrics, Worst(name, place, float(got[place]), float(want[place]))
+    return _Judged(metrics, Worst(name, place, float(got[place]), float(want[place])), note=note)
 
 
 def _nonfinite(name: str, want: Array, got: Array, differs: npt.NDArray[np.bool_]) -> str:
     place = tuple(int(i) for i in np.argwhere(differs)[0])
     count = int(np.count_nonzero(differs))
     return (
-        f"{name}: {count} of {want.size} elements are not finite on one side only; "
+        f"{name}: {count} of {want.size} elements are not finite, and not the same on both sides; "
         f"first at {list(place)}: got {got[place]}, want {want[place]}"
     )
+
+
+def _all_lost(name: str, want: Array) -> str:
+    return f"{name}: nothing was compared, all {want.size} elements are NaN or infinite on both sides"
 
 
 def _out_of_budget(m: OutputMetrics) -> str:

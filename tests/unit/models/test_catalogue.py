@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import onnxparity.models
 from onnxparity.errors import SubjectError
-from onnxparity.models.catalogue import entries, find, merge
+from onnxparity.models.catalogue import TOPICS, entries, find, merge
 
 PROPERTIES = {"causality", "padding-invariance", "batch-invariance", "simplex", "prefill-decode"}
 
@@ -19,6 +21,13 @@ def test_duplicate_name_raises() -> None:
     entry = find("layer-norm")
     with pytest.raises(SubjectError, match="layer-norm"):
         merge([entry, find("rms-norm"), replace(entry)])
+
+
+def test_every_topic_module_is_in_the_catalogue() -> None:
+    folder = Path(onnxparity.models.__path__[0])
+    topics = {path.stem for path in folder.glob("*.py") if re.search(r"^ENTRIES\b", path.read_text("utf-8"), re.M)}
+    assert topics == set(TOPICS)
+    assert len(TOPICS) == len(set(TOPICS))
 
 
 def test_unknown_name_raises_with_near_matches() -> None:

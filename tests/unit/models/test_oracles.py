@@ -104,7 +104,9 @@ def test_oracle_with_other_heads_is_caught() -> None:
     ],
     ids=["nothing", "one more", "shape", "dtype", "nan", "zero", "one element"],
 )
-def test_distance_does_not_pass_over_a_difference(want: tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]) -> None:
+def test_distance_does_not_pass_over_a_difference(
+    want: tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...],
+) -> None:
     assert distance((torch.ones(2, 3, dtype=torch.float64),), want) > LIMIT
 
 

@@ -33,6 +33,7 @@ def fixed_dims(program: ExportedProgram, subject: Subject) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", entries())
 def test_exported_program_serves_other_sizes(name: str) -> None:
     subject = find(name).subject

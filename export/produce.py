@@ -1,0 +1,67 @@
+"""One call from a module to an artifact that is what was asked for: exported or from the cache, and linted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from onnxparity.artifact import Artifact
+from onnxparity.case import Subject
+from onnxparity.errors import LintError, UsageError
+from onnxparity.export.cached import CachedExporter
+from onnxparity.export.dynamo import DynamoExporter
+from onnxparity.export.lint import lint
+from onnxparity.plan import ArtifactKey
+from onnxparity.protocols import Exporter
+
+__all__ = ["EXPORTERS", "Producer"]
+
+EXPORTERS: Mapping[str, type[DynamoExporter]] = {DynamoExporter.name: DynamoExporter}
+
+
+class Producer:
+    """Writes the artifacts of one subject after the other; keeps the last captured program for the next opset."""
+
+    def __init__(self, *, use_cache: bool = True) -> None:
+        self._use_cache = use_cache
+        self._exporters: dict[str, Exporter] = {}
+
+    def produce(
+        self,
+        module: nn.Module,
+        example: Sequence[Any],  # Any: torch.Tensor, or what else forward takes
+        subject: Subject,
+        key: ArtifactKey,
+        folder: Path,
+        *,
+        dynamic_shapes: Any = None,  # Any: torch.export's own nested structure
+        kwargs: Mapping[str, Any] | None = None,  # Any: as in example
+    ) -> Artifact:
+        """Writes `folder/opset-dtype/model.onnx`; what lint warns of joins the artifact's warnings.
+
+        Raises ExportError where no file, or not the asked one, came out; LintError for the first lint error;
+        UsageError for an unknown exporter.
+        """
+        path = folder / f"{key.opset}-{key.dtype}" / "model.onnx"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        artifact = self._exporter(key.exporter).export(
+            module, example, subject, key, path, dynamic_shapes=dynamic_shapes, kwargs=kwargs
+        )
+        findings = lint(artifact, subject)
+        for finding in findings:
+            if finding.severity == "error":
+                raise LintError(f"{finding.rule}: {finding.message}", got=finding.evidence, remedy=finding.remedy)
+        notes = tuple(f"{f.rule}: {f.message}" for f in findings)
+        return dataclasses.replace(artifact, warnings=(*artifact.warnings, *notes))
+
+    def _exporter(self, name: str) -> Exporter:
+        if name not in EXPORTERS:
+            raise UsageError(f"unknown exporter {name!r}", expected=", ".join(EXPORTERS))
+        if name not in self._exporters:
+            plain = EXPORTERS[name]()
+            self._exporters[name] = CachedExporter(plain) if self._use_cache else plain
+        return self._exporters[name]
