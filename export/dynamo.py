@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -211,6 +212,8 @@ def _capture(
             first = first or error
             if "Constraints violated" in str(error):
                 break
+            if not strict:
+                warnings.warn(f"captured by its bytecode, since running forward failed: {error}", stacklevel=2)
     assert first is not None
     raise explain(first, f"torch.export cannot capture {subject.name}") from first
 

@@ -17,11 +17,7 @@ _INSTEAD_OF_PATHS = re.compile(r'File ".*[/\\]([^/\\"]+)"')
 
 _REMEDIES = (
     (
-        r"_detect_is_causal_mask|tgt_is_causal",
-        "pass tgt_is_causal=True or False: without it torch.nn looks at the values of the mask",
-    ),
-    (
-        r"data-dependent expression|data-dependent|Eq\(u\d+",
+        r"data-dependent",
         "the module branches on the values of a tensor: pass the decision as a constant "
         "(torch.nn.TransformerDecoder: tgt_is_causal=True or False) or compute it with torch.where",
     ),
@@ -45,10 +41,6 @@ _REMEDIES = (
     (
         r"No ONNX function found for",
         "this exporter has no translation of that operator: rewrite the module without it",
-    ),
-    (
-        r"Failed to export .* with torch\.export|attn_mask|nested",
-        "nn.TransformerEncoder: build it with enable_nested_tensor=False",
     ),
 )
 

@@ -86,7 +86,7 @@ def _refuse_untyped(model: ModelProto, artifact: Artifact, path: Path) -> None:
             raise UsageError(
                 f"{path}: input {value.name!r} cannot be fed",
                 expected="a tensor of numbers or booleans whose rank is known",
-                got=value.dtype if value.name in shaped else f"{value.dtype} of unknown rank",
+                got=f"{value.dtype} of unknown rank" if _is_numeric(value.dtype) else value.dtype,
                 remedy="declare the input's type and rank in the file",
             )
 

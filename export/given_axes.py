@@ -66,14 +66,15 @@ def find_axes(inputs: Sequence[FileInput], limits: Mapping[SizeOf, int], notes: 
 
 
 def _said(dim: int | str | None) -> bool:
-    return dim is not None
+    """Whether the file says anything; some write `?` where they do not know."""
+    return isinstance(dim, int) or (dim is not None and re.search(r"\w", dim) is not None)
 
 
 def _name(dim: int | str | None, place: int, symbols: dict[str, str]) -> int | str:
     if isinstance(dim, int):
         return dim
-    if isinstance(dim, str):
-        return symbols.setdefault(dim, re.sub(r"\W+", "_", dim).strip("_") or f"dim{place}")
+    if dim is not None and _said(dim):
+        return symbols.setdefault(dim, re.sub(r"\W+", "_", dim).strip("_"))
     return _BY_PLACE[place] if place < len(_BY_PLACE) else f"dim{place}"
 
 
@@ -85,7 +86,8 @@ def _roles(dims: Mapping[str, tuple[int | str, ...]], notes: list[str]) -> dict[
         if role in roles.values():
             continue
         counted = Counter(s for shape in dims.values() if len(shape) > place and isinstance(s := shape[place], str))
-        free = [s for s, _ in counted.most_common() if roles[s] == "other"]
+        # In an encoder alone, `encoder_sequence_length` is the sequence.
+        free = [s for s, _ in counted.most_common() if roles[s] in ("other", "source")]
         if free:
             roles[free[0]] = "batch" if role == "batch" else "sequence"
             notes.append(f"axis {free[0]!r} is taken for the {role}: it is dim {place} of most inputs")

@@ -9,8 +9,8 @@ from onnx import NodeProto, TensorProto
 
 from onnxparity.artifact import FileInput
 from onnxparity.case import FLOATING
+from onnxparity.export.finding import Context, Finding, rule
 from onnxparity.export.graph import FLOAT_BITS, dtype_name, nodes, operator, read_values, tensor_bytes
-from onnxparity.export.lint import Context, Finding, rule
 
 _RANDOM = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}

@@ -15,7 +15,8 @@ _SAME_VALUES = frozenset(
     {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand", "Slice"}
 )
 """Operators that hand integers on as they are, maybe fewer, more often, or in another shape."""
-_SAME_ROWS = frozenset({"Cast", "Identity", "DequantizeLinear", "QuantizeLinear"})
+_SAME_ROWS = frozenset({"Cast", "Identity", "DequantizeLinear", "QuantizeLinear", "Mul", "Sub"})
+"""Operators that make a table of quantised values; the values come in first, scale or zero point after."""
 _TABLES: Mapping[str, Mapping[int, int]] = {
     "Gather": {1: 0},
     "GatherBlockQuantized": {1: 0},

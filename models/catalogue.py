@@ -30,6 +30,7 @@ TOPICS = (
     "convolution",
     "kernel_regression",
     "linear_attention",
+    "minilm",
 )
 """Modules of `onnxparity.models` with an `ENTRIES` tuple, in the order in which the catalogue lists them."""
 

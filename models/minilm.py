@@ -226,6 +226,7 @@ ENTRIES: tuple[Entry, ...] = (
             ),
             outputs=(OutputSpec("last_hidden_state", (*_DIMS, EMBED)),),
             axes=(BATCH, Axis("sequence", "t", "sequence", high=POSITIONS)),
+            properties=("padding-invariance", "batch-invariance"),
         ),
         build=_build,
         oracle=minilm_oracle,

@@ -60,7 +60,10 @@ def learn_outputs(module: nn.Module, bound: Bound, dims: Mapping[str, Dims], axe
             first_line = (str(error).splitlines() or [type(error).__name__])[0]
             notes.append(f"the module itself fails where {axis.symbol} is {size + step}: {first_line}")
         trials.append(_Trial(axis, size, step, shapes))
-    outputs = (OutputSpec(n, tuple(_dim(n, i, t, trials) for i in range(t.ndim)), _role(n)) for n, t in example.items())
+    outputs = [
+        OutputSpec(name, tuple(_dim(name, place, tensor, trials) for place in range(tensor.ndim)), _role(name, tensor))
+        for name, tensor in example.items()
+    ]
     return Learned(tuple(outputs), tuple(notes))
 
 
@@ -92,10 +95,13 @@ def _name(path: tuple[str, ...], place: int) -> str:
     return join_path(("output", *path)) if path[0].isdigit() else join_path(path)
 
 
-def _role(name: str) -> OutputRole:
+def _role(name: str, tensor: Tensor) -> OutputRole:
+    """Only what a name says plainly; attention weights promise rows on the simplex, which no name can."""
+    if not tensor.is_floating_point():
+        return "other"
     if "logits" in name.lower():
         return "logits"
-    return "present" if name.lower().startswith(("present", "past_key", "past_value")) else "other"
+    return "present" if name.lower().startswith(("present", "past_key", "past_value")) else "features"
 
 
 def _dim(name: str, place: int, tensor: Tensor, trials: Sequence[_Trial]) -> int | str | None:

@@ -97,10 +97,14 @@ def _guarded(what: str, remedy: str, call: Callable[..., Any], *args: Any) -> An
 
 def _last_words(error: BaseException) -> str:
     """The error and the last line of the user's own that led to it."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "site-packages" not in f.filename]
-    frames = [f for f in frames if f.filename != __file__ and not f.filename.startswith("<frozen")]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_foreign(f.filename)]
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"
+
+
+def _is_foreign(filename: str) -> bool:
+    """Whether a line is Python's, an installed package's or this package's, and no line of the user's."""
+    return "site-packages" in filename or filename.startswith("<") or Path(filename).parent == Path(__file__).parent
 
 
 def _find(spec: str, directory: Path) -> Callable[[], Any]:  # Any: checked by _unpack

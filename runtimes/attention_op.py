@@ -183,4 +183,4 @@ def _product(a: Array, b: Array, rounded: Rounded | None) -> Array:
 
 
 def _rounded(value: Array, size: Array | None, rounded: Rounded | None) -> Array:
-    return value if rounded is None else rounded(value, value if size is None else size)
+    return value if rounded is None else rounded(value, np.abs(value if size is None else size))

@@ -142,7 +142,8 @@ class Moving:
         if inexact is False:
             return value
         spread = self.uniform(value.shape)
-        return np.asarray(value * (1 + roundoff * (spread if inexact is True else spread * inexact)))
+        # not value * (1 + …): the spread is in float32, where 1 + 2**-25 is 1
+        return np.asarray(value + value * (roundoff * (spread if inexact is True else spread * inexact)))
 
 
 class RoundingErrors(Moving):

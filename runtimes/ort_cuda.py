@@ -17,6 +17,7 @@ from onnxparity.protocols import Availability, Placement
 from onnxparity.runtimes.cuda_answer import CUDA, preload
 from onnxparity.runtimes.host_nodes import host_data_nodes
 from onnxparity.runtimes.ort import CPU, OrtSession, open_session
+from onnxparity.runtimes.ort_install import installed_builds
 
 __all__ = ["OrtCuda", "OrtCudaSession"]
 
@@ -25,6 +26,8 @@ PROBE_LIMIT = 120.0
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LOADER = re.compile(r"with error: (.+)")
 DEVICE = re.compile(r"(CUDA failure \d+: [^;\n]+|CUDA error \S+: [^;\n]+|CUDNN\S* failure [^;\n]+)")
+DRIVER = re.compile(r"libcuda\.so|nvcuda\.dll")
+"""Comes with the NVIDIA driver; no Python package brings it."""
 LIBRARIES = "pip install 'onnxruntime-gpu[cuda,cudnn]', or put the CUDA and cuDNN libraries on the loader's path"
 BUILD = "pip uninstall onnxruntime, then pip install 'onnxruntime-gpu[cuda,cudnn]'"
 HARDWARE = "run on a machine with an NVIDIA GPU and a driver for this CUDA version; nvidia-smi must list it"
@@ -112,7 +115,10 @@ def _judge(returncode: int, stdout: str, stderr: str) -> tuple[str, str]:
         how = f"signal {-returncode}" if returncode < 0 else f"exit code {returncode}"
         return f"the probe died with {how}: {_words(stderr)}", _remedy(stderr)
     if not seen["built"]:
-        return f"this build of onnxruntime {onnxruntime.__version__} has no CUDA provider", BUILD
+        return (
+            f"this build of onnxruntime {onnxruntime.__version__} has no CUDA provider",
+            installed_builds().remedy or BUILD,
+        )
     if CUDA not in seen["providers"]:
         return _words(stderr), _remedy(stderr)
     if seen["placed"] is not None and seen["placed"] != [CUDA]:
@@ -132,4 +138,6 @@ def _words(stderr: str) -> str:
 
 
 def _remedy(stderr: str) -> str:
-    return LIBRARIES if LOADER.search(stderr) else HARDWARE
+    match = LOADER.search(stderr)
+    of_driver = match is not None and DRIVER.search(match[1]) is not None
+    return LIBRARIES if match and not of_driver else HARDWARE

@@ -25,7 +25,7 @@ LOAD_REMEDIES = (
     (r"bound to different types", "export again: the file mixes dtypes in one operator, which no runtime can repair"),
     (r"External data path", "keep the external data beside the .onnx file, under the name the file has for it"),
     (r"File doesn't exist", "give the path of an existing .onnx file"),
-    (r"protobuf parsing failed", "give a complete .onnx file; a Git LFS pointer or a cut download is not one"),
+    (r"[Pp]rotobuf parsing failed", "give a complete .onnx file; a Git LFS pointer or a cut download is not one"),
 )
 RUN_REMEDIES = (
     (

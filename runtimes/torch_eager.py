@@ -68,7 +68,7 @@ class TorchSession:
         args, kwargs = arguments(prepare(self._inputs, feeds), self._kwargs)
         with steady(), deterministic():
             try:
-                value = self._module(*args, **kwargs)
+                value = torch.func.functional_call(self._module, self._buffers(), tuple(args), kwargs)
             except Exception as error:  # a module is foreign code: whatever it raises is the result of the run
                 raise RunError(f"torch-eager failed: {type(error).__name__}", got=str(error).strip()) from error
         return {name: to_numpy(tensor) for name, tensor in named(self._subject, value).items()}
@@ -84,6 +84,10 @@ class TorchSession:
                 module(*args, **kwargs)
 
         return call
+
+    def _buffers(self) -> dict[str, Tensor]:
+        """Clones: a module that writes to its buffers must find them at each run as they were."""
+        return {name: buffer.clone() for name, buffer in self._module.named_buffers()}
 
     def placement(self) -> tuple[Placement, ...] | None:
         """PyTorch has no graph whose nodes could be placed."""

@@ -66,9 +66,7 @@ def noise(
     """
     if draws < 1:
         raise ValueError(f"noise needs at least 1 draw, got {draws}")
-    trace = Trace(tensors, weights, data=parameters)
-    exact = call(tensors, weights, trace)
-    still = trace.structural()
+    exact, still = _traced(call, tensors, weights, parameters)
     worst: dict[str, Array] = {}
     for draw in range(draws):
         generator = torch.Generator().manual_seed(seed * DRAWS_APART + draw)
@@ -81,7 +79,15 @@ def noise(
     return worst
 
 
-class Walk(WidenOperators):
+def _traced(
+    call: Call, tensors: Mapping[str, Tensor], weights: Mapping[str, Tensor], parameters: Collection[str]
+) -> tuple[dict[str, Tensor], frozenset[Node]]:
+    """Exact outputs and what must stay put; a function of its own, since a trace holds every value alive."""
+    trace = Trace(tensors, weights, data=parameters)
+    return call(tensors, weights, trace), trace.structural()
+
+
+class Walk(WidenOperators):  # type: ignore[no-untyped-call]  # torch does not type its modes
     """Takes whole operators apart and numbers what is executed, the same way at each walk."""
 
     def __init__(self) -> None:
@@ -101,7 +107,7 @@ class Walk(WidenOperators):
         raise NotImplementedError
 
 
-class Trace(Walk):
+class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its modes
     """Notes where values come from, to find those that become structure."""
 
     def __init__(self, inputs: Mapping[str, Tensor], weights: Mapping[str, Tensor], data: Collection[str]) -> None:
@@ -156,7 +162,7 @@ class Trace(Walk):
         self._alive.append(tensor)  # a freed storage's address would be given to another tensor
 
 
-class Rounding(Walk):
+class Rounding(Walk):  # type: ignore[no-untyped-call]  # torch does not type its modes
     """Moves what each operator computes."""
 
     def __init__(self, u: float, generator: torch.Generator, still: Collection[Node] = ()) -> None:

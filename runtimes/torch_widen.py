@@ -77,6 +77,9 @@ class WidenCalls(TorchFunctionMode):
 class WidenOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch does not type its modes
     """Widens the dtypes and tensors that reach an operator, whoever asked for it."""
 
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # as above
+
     def __torch_dispatch__(
         self,
         func: Any,  # Any: torch._ops.OpOverload
@@ -97,8 +100,10 @@ class WidenOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
 
 def each(change: Callable[[Any], Any], value: Any) -> Any:  # Any: an operator's arguments
     """The same tuples, lists and dicts with every leaf changed; an operator's arguments hold nothing else."""
-    if isinstance(value, (tuple, list)):
-        return type(value)([each(change, part) for part in value])
+    if isinstance(value, tuple):
+        return tuple(each(change, part) for part in value)
+    if isinstance(value, list):
+        return [each(change, part) for part in value]
     if isinstance(value, dict):
         return {name: each(change, part) for name, part in value.items()}
     return change(value)

@@ -117,7 +117,11 @@ class Subject:
     {'present_key': 'past_key'}."""
 
     def __post_init__(self) -> None:
-        for kind, names in (("input", [i.name for i in self.inputs]), ("axis", [a.symbol for a in self.axes])):
+        for kind, names in (
+            ("input", [i.name for i in self.inputs]),
+            ("output", [o.name for o in self.outputs]),
+            ("axis", [a.symbol for a in self.axes]),
+        ):
             if len(set(names)) != len(names):
                 raise ValueError(f"subject {self.name!r} names an {kind} twice: {names}")
         known = {a.symbol for a in self.axes}
@@ -145,7 +149,8 @@ def shape_id(subject: Subject, sizes: Mapping[str, int]) -> str:
 def parse_shape(subject: Subject, text: str) -> dict[str, int]:
     """The sizes behind a shape id. Raises ValueError where the id does not fit the subject's axes."""
     parts = [] if text == "fixed" else text.split("-")
-    if [p[:1] for p in parts] != [a.letter for a in subject.axes] or not all(p[1:].isdigit() for p in parts):
+    digits = all(p[1:].isascii() and p[1:].isdigit() for p in parts)
+    if [p[:1] for p in parts] != [a.letter for a in subject.axes] or not digits:
         wanted = "-".join(f"{a.letter}N" for a in subject.axes) or "fixed"
         raise ValueError(f"shape {text!r} does not fit {subject.name}: write {wanted}")
     return {a.symbol: int(p[1:]) for a, p in zip(subject.axes, parts, strict=True)}

@@ -10,6 +10,7 @@ from typing import ClassVar
 __all__ = [
     "EvidenceError",
     "ExportError",
+    "InternalError",
     "LintError",
     "LoadError",
     "OnnxParityError",
@@ -108,3 +109,9 @@ class WorkerTimeoutError(OnnxParityError):
     """A worker process ran past its limit and was ended (status TIMEOUT)."""
 
     exit_code = 1
+
+
+class InternalError(OnnxParityError):
+    """A fault of this package inside a worker process; `got` carries the traceback."""
+
+    exit_code = 70

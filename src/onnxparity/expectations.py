@@ -12,12 +12,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from onnxparity.errors import UsageError
+from onnxparity.gate import NO_EVIDENCE
 from onnxparity.outcome import Expectation, Status, Verdict
 
 __all__ = ["apply", "load", "unmatched"]
 
 FIELDS = {"cells", "status", "reason", "link"}
-NOT_EXPECTABLE = {Status.PASS, Status.XFAIL, Status.XPASS, Status.MISSING, Status.SKIP}
+NOT_EXPECTABLE = NO_EVIDENCE | {Status.PASS, Status.XFAIL, Status.XPASS}
+"""A run that lacks evidence stays incomplete, whoever foresaw it; `--runtime` leaves out what is not wanted."""
 
 
 def load(path: Path) -> tuple[Expectation, ...]:
@@ -30,11 +32,18 @@ def load(path: Path) -> tuple[Expectation, ...]:
         raise UsageError(f"{path} is not TOML", got=str(error)) from error
     if set(document) - {"expect"}:
         raise UsageError(f"{path}: unknown keys {sorted(set(document) - {'expect'})}", expected="[[expect]] tables")
-    return tuple(_entry(path, number, entry) for number, entry in enumerate(document.get("expect", []), 1))
+    entries = document.get("expect", [])
+    if not isinstance(entries, list):
+        raise UsageError(f"{path}: expect is no list", expected="[[expect]] tables", got=repr(entries))
+    return tuple(_entry(path, number, entry) for number, entry in enumerate(entries, 1))
 
 
-def _entry(path: Path, number: int, entry: dict[str, str]) -> Expectation:
-    if set(entry) != FIELDS or not all(isinstance(v, str) and v.strip() for v in entry.values()):
+def _entry(path: Path, number: int, entry: object) -> Expectation:
+    if (
+        not isinstance(entry, dict)
+        or set(entry) != FIELDS
+        or not all(isinstance(v, str) and v.strip() for v in entry.values())
+    ):
         raise UsageError(f"{path}: entry {number} is incomplete", expected=f"text for {sorted(FIELDS)}", got=str(entry))
     if entry["status"] not in set(Status) - NOT_EXPECTABLE:
         raise UsageError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from onnxparity.case import AxisRole, Subject, parse_shape, shape_id
 from onnxparity.errors import UsageError
-from onnxparity.feeds import regimes
+from onnxparity.feeds import regimes, tells
 
 __all__ = ["Point", "core", "full", "given", "quick"]
 
@@ -35,18 +35,19 @@ class Point:
 
 
 def full(subject: Subject) -> tuple[Point, ...]:
-    """Every shape with normal values, every regime at the core shape, the mask matrix at size 1 too."""
+    """Every shape with normal values, every regime that tells something at the core shape."""
     core_shape = _shape(subject, CORE)
     shapes = dict.fromkeys(_shape(subject, sizes) for sizes in (CORE, ONES, *EDGES))
     points = [Point(shape, "normal") for shape in shapes]
-    points += [Point(core_shape, regime) for regime in regimes(subject) if regime != "normal"]
+    points += [Point(core_shape, regime) for regime in _telling(subject, core_shape) if regime != "normal"]
     return tuple(points)
 
 
 def core(subject: Subject) -> tuple[Point, ...]:
     """The points that stand for the grid: the core shape, size 1, and near-saturated values."""
-    hard = [r for r in ("saturated", "mask-right") if r in regimes(subject)]
-    points = [Point(_shape(subject, CORE), r) for r in ("normal", *hard)] + [Point(_shape(subject, ONES), "normal")]
+    core_shape = _shape(subject, CORE)
+    hard = [r for r in ("saturated", "mask-right") if r in _telling(subject, core_shape)]
+    points = [Point(core_shape, r) for r in ("normal", *hard)] + [Point(_shape(subject, ONES), "normal")]
     return tuple(dict.fromkeys(points))
 
 
@@ -54,7 +55,10 @@ quick = core
 
 
 def given(subject: Subject, shape: str) -> tuple[Point, ...]:
-    """Every regime at a shape that the user names, such as `b2-t17`. Raises UsageError where it does not fit."""
+    """Every regime that tells something at a shape that the user names, such as `b2-t17`.
+
+    Raises UsageError where it does not fit.
+    """
     try:
         sizes = parse_shape(subject, shape)
     except ValueError as error:
@@ -64,12 +68,19 @@ def given(subject: Subject, shape: str) -> tuple[Point, ...]:
         if size < axis.low or (axis.high is not None and size > axis.high):
             bound = f"{axis.low} to {axis.high or 'any size'}"
             raise UsageError(f"shape {shape}: {axis.symbol} is out of range", expected=bound, got=str(size))
-    return tuple(Point(shape, regime) for regime in regimes(subject))
+    shape = shape_id(subject, sizes)
+    return tuple(Point(shape, regime) for regime in _telling(subject, shape))
 
 
 def core_sizes(subject: Subject) -> dict[str, int]:
     """Sizes of the core shape by axis symbol."""
     return parse_shape(subject, _shape(subject, CORE))
+
+
+def _telling(subject: Subject, shape: str) -> tuple[str, ...]:
+    """The regimes that tell something at a shape."""
+    sizes = parse_shape(subject, shape)
+    return tuple(regime for regime in regimes(subject) if tells(subject, sizes, regime))
 
 
 def _shape(subject: Subject, wanted: Sizes) -> str:

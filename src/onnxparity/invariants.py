@@ -48,21 +48,27 @@ class Setting:
 
 
 def check(name: str, setting: Setting) -> Comparison:
-    """Checks one property. Raises SubjectError for an unknown name or a subject that lacks what it needs."""
+    """Checks one property.
+
+    Raises SubjectError for an unknown name, a subject that lacks what it needs, and sizes that leave nothing to check.
+    """
     if name not in PROPERTIES:
         raise SubjectError(f"unknown property {name!r}", expected=", ".join(sorted(PROPERTIES)))
+    if not plannable(name, setting.subject, setting.sizes):
+        raise SubjectError(f"{name} has nothing to check at these sizes", got=str(dict(setting.sizes)))
     return PROPERTIES[name](setting)
 
 
 def plannable(name: str, subject: Subject, sizes: Mapping[str, int]) -> bool:
-    """Whether the sizes leave the property something to check: causality needs a later token."""
-    axis = subject.axis("sequence")
-    if name == "causality":
-        return axis is not None and sizes[axis.symbol] > 1
-    if name == "batch-invariance":
-        batch = subject.axis("batch")
-        return batch is not None and sizes[batch.symbol] > 1 and batch.low <= 1
-    return True
+    """Whether the sizes leave the property something to check: causality needs a later token.
+
+    True where the subject cannot have the property at all, so that such a promise is seen to fail.
+    """
+    if name in ("padding-invariance", "left-padding-invariance"):
+        return _room(subject, sizes) > 0
+    axis = subject.axis("sequence") if name == "causality" else None
+    axis = subject.axis("batch") if name == "batch-invariance" else axis
+    return axis is None or sizes[axis.symbol] > 1
 
 
 def causality(setting: Setting) -> Comparison:
@@ -91,8 +97,8 @@ def batch_invariance(setting: Setting) -> Comparison:
     Source: seed 003, 2.4 (z_i sums over the positions of its own sequence only).
     """
     axis = setting.subject.axis("batch")
-    if axis is None:
-        raise SubjectError(f"{setting.subject.name} has no batch axis")
+    if axis is None or axis.low > 1:
+        raise SubjectError(f"{setting.subject.name} has no batch axis that takes a sample alone")
     together, noise = setting.run(setting.feeds), setting.noise(setting.feeds)
     batched = list(_along(setting.subject, axis.symbol, slice(None)))
     alone: dict[str, list[Array]] = {name: [] for name, _ in batched}
@@ -110,7 +116,7 @@ def padding_invariance(setting: Setting) -> Comparison:
 
     Source: seed 001 (masked scores are -inf before the softmax); seed 003, 2.8.
     """
-    return _padded(setting, before=0, after=PADDED_BY)
+    return _padded(setting, before=0, after=_room(setting.subject, setting.sizes))
 
 
 def left_padding_invariance(setting: Setting) -> Comparison:
@@ -118,7 +124,7 @@ def left_padding_invariance(setting: Setting) -> Comparison:
 
     Source: as `padding_invariance`; seed 003, 2.6 (attention alone does not know the order).
     """
-    return _padded(setting, before=PADDED_BY, after=0)
+    return _padded(setting, before=_room(setting.subject, setting.sizes), after=0)
 
 
 def simplex(setting: Setting) -> Comparison:
@@ -138,9 +144,9 @@ def simplex(setting: Setting) -> Comparison:
         got[f"{name} (row sum)"] = weights.sum(axis=-1, keepdims=True)
         want[f"{name} (row sum)"] = np.ones_like(weights[..., :1])
         keys = weights.shape[-1]
-        spread[f"{name} (row sum)"] = np.asarray(
-            noise[name] * vector_size(weights) * np.sqrt(keys) + keys * setting.floor
-        )
+        # a sum of n terms rounds by n units at most, whatever the draws have seen; `same` multiplies by 2·KAPPA
+        at_most = keys * setting.floor / (2 * KAPPA)
+        spread[f"{name} (row sum)"] = np.maximum(noise[name] * vector_size(weights) * np.sqrt(keys), at_most)
         got[f"{name} (negative part)"] = np.minimum(weights, 0.0)
         want[f"{name} (negative part)"] = np.zeros_like(weights)
         spread[f"{name} (negative part)"] = np.zeros(weights.shape[:-1])
@@ -218,6 +224,8 @@ def _redrawn_from(setting: Setting, spec: TensorSpec, axis: int, start: int) -> 
     """The input with other values from `start` on; integers move to another value that is allowed."""
     old = setting.feeds[spec.name]
     later = (slice(None),) * axis + (slice(start, None),)
+    if spec.role == "tokens" and spec.low == spec.high:
+        raise SubjectError(f"input {spec.name!r} has one value only, so nothing later can change")
     new = np.array(old)
     if spec.role == "tokens":
         span = spec.high - spec.low + 1
@@ -234,26 +242,44 @@ def _sample(value: Array, dims: tuple[int | str, ...], symbol: str, sample: int)
 
 def _padded(setting: Setting, *, before: int, after: int) -> Comparison:
     subject = setting.subject
-    mask = subject.input("mask")
-    if mask is None or not isinstance(mask.dims[-1], str):
+    symbol = _padded_symbol(subject)
+    if symbol is None:
         raise SubjectError(f"{subject.name} has no mask whose last dim is an axis to pad along")
-    symbol = mask.dims[-1]
     length = setting.sizes[symbol]
-    longer = {**setting.sizes, symbol: length + before + after}
-    padded = draw(subject, longer, "normal", setting.dtype)
+    padded = draw(subject, {**setting.sizes, symbol: length + before + after}, "normal", setting.dtype)
     for spec in subject.inputs:
-        if symbol in spec.dims:
-            place = (slice(None),) * spec.dims.index(symbol) + (slice(before, before + length),)
-            padded[spec.name] = np.array(padded[spec.name])
-            if spec.role == "mask":
-                padded[spec.name][...] = _dropped(spec)
-                place = (Ellipsis, place[-1])
-            padded[spec.name][place] = setting.feeds[spec.name]
+        if spec.role == "mask":
+            padded[spec.name] = _padded_mask(setting.feeds[spec.name], spec, symbol, before, after)
         else:
-            padded[spec.name] = setting.feeds[spec.name]
+            place = tuple(slice(before, before + length) if dim == symbol else slice(None) for dim in spec.dims)
+            padded[spec.name][place] = setting.feeds[spec.name]
     want, got, noise = setting.run(setting.feeds), setting.run(padded), setting.noise(setting.feeds)
     cut = {o.name: _valid(got[o.name], o, symbol, before, length) for o in subject.outputs}
     return setting.same(want, cut, noise)
+
+
+def _padded_symbol(subject: Subject) -> str | None:
+    """The axis of the keys that a mask can drop."""
+    spec = subject.input("mask")
+    last = spec.dims[-1] if spec is not None and spec.dims else None
+    return last if isinstance(last, str) else None
+
+
+def _room(subject: Subject, sizes: Mapping[str, int]) -> int:
+    """By how much an input can be padded inside what the subject promises to serve."""
+    axis = next((a for a in subject.axes if a.symbol == _padded_symbol(subject)), None)
+    if axis is None or axis.high is None:
+        return PADDED_BY
+    return min(PADDED_BY, axis.high - sizes[axis.symbol])
+
+
+def _padded_mask(old: Array, spec: TensorSpec, symbol: str, before: int, after: int) -> Array:
+    """The mask with its new keys dropped; new queries see what their neighbour sees, so that no row is empty."""
+    widths = [(before, after) if dim == symbol else (0, 0) for dim in spec.dims]
+    seen = np.pad(old, [*widths[:-1], (0, 0)], mode="edge")
+    if spec.dims[-1] != symbol:
+        return seen
+    return np.pad(seen, [*[(0, 0)] * (old.ndim - 1), widths[-1]], constant_values=_dropped(spec))
 
 
 def _valid(value: Array, output: OutputSpec, symbol: str, before: int, length: int) -> Array:

@@ -30,6 +30,9 @@ STATUS_OF: tuple[tuple[type[OnnxParityError], Status], ...] = (
     (SubjectError, Status.RUN_ERROR),
 )
 
+ALWAYS_PLANNED = ("torch-float64", "onnx-float64")
+"""Runtimes that need not be asked for."""
+
 
 def verdict_of(cell: Cell, question: Question, origin: str, comparison: Comparison, seconds: float | None) -> Verdict:
     """The verdict behind a comparison."""
@@ -69,5 +72,10 @@ def judged(cell: Cell, question: Question, origin: str, work: Callable[[], Compa
 
 
 def command(cell: Cell, origin: str) -> str:
-    """The one command that repeats a cell."""
-    return f"onnxparity verify {origin} --cell {shlex.quote(cell.id)}"
+    """The one command that repeats a cell, whatever flags the run had: it asks for all that the cell is made of."""
+    flags = [("--shape", cell.shape), ("--cell", cell.id)]
+    if cell.runtime not in ALWAYS_PLANNED:
+        flags.insert(0, ("--runtime", cell.runtime))
+    if cell.artifact.exporter == "dynamo":
+        flags.insert(0, ("--opset", str(cell.artifact.opset)))
+    return f"onnxparity verify {origin} {' '.join(f'{flag} {shlex.quote(value)}' for flag, value in flags)}"

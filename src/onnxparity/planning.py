@@ -63,9 +63,15 @@ def keys(target: Target, options: Options) -> tuple[ArtifactKey, ...]:
 
 
 def plan(target: Target, options: Options) -> tuple[Cell, ...]:
-    """Every cell of a target, in a stable order."""
+    """Every cell of a target, in a stable order; none where no artifact of it is asked for.
+
+    Raises UsageError for a shape that does not fit.
+    """
+    artifacts = keys(target, options)
+    if not artifacts:  # the module's own cells would pass without a single file behind them
+        return ()
     cells = [*_torch_cells(target, options)]
-    for key in keys(target, options):
+    for key in artifacts:
         cells += _artifact_cells(target, options, key)
     if options.cells:
         cells = [c for c in cells if any(fnmatchcase(c.id, wanted) for wanted in options.cells)]
@@ -152,7 +158,8 @@ def _property_cells(target: Target, options: Options, key: ArtifactKey, runtime:
     subject = target.subject
     if target.example_only:
         return []
-    shapes = options.shapes or (grid.core(subject)[0].shape,)
+    asked = dict.fromkeys(p.shape for shape in options.shapes for p in grid.given(subject, shape))
+    shapes = tuple(asked) or (grid.core(subject)[0].shape,)
     return [
         Cell(key, runtime, shape, name)
         for shape in shapes

@@ -14,6 +14,7 @@ from typing import Any
 from onnxparity.artifact import Artifact, FileInput
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
 from onnxparity.errors import UsageError
+from onnxparity.gate import CONFORMS, DOES_NOT, INCOMPLETE, conclude
 from onnxparity.outcome import GREEN, SEVERITY, Expectation, OutputMetrics, Status, Verdict, Worst
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.protocols import Availability, Placement
@@ -21,6 +22,15 @@ from onnxparity.protocols import Availability, Placement
 __all__ = ["SCHEMA", "ArtifactSummary", "Latency", "Report", "summarise", "verdict_from_json", "verdict_to_json"]
 
 SCHEMA = "onnxparity-report/1"
+PLAIN_FIELDS: Mapping[str, type] = {
+    "tool_version": str,
+    "command": str,
+    "created": str,
+    "environment": dict,
+    "conforms": bool,
+    "exit_code": int,
+    "conclusion": str,
+}
 
 
 @dataclass(frozen=True)
@@ -109,27 +119,14 @@ class Report:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Report:
-        """The report behind a document. Raises UsageError where it is not one of ours."""
+        """The report behind a document. Raises UsageError where it is not one of ours, or greener than its verdicts."""
         if not isinstance(document, Mapping) or document.get("schema") != SCHEMA:
             got = document.get("schema") if isinstance(document, Mapping) else type(document).__name__
             raise UsageError("not an onnxparity report", expected=f'"schema": "{SCHEMA}"', got=repr(got))
         try:
-            return cls(
-                **{
-                    f.name: document[f.name]
-                    for f in dataclasses.fields(cls)
-                    if f.name
-                    in (
-                        "tool_version",
-                        "command",
-                        "created",
-                        "seconds",
-                        "environment",
-                        "conforms",
-                        "exit_code",
-                        "conclusion",
-                    )
-                },
+            report = cls(
+                **{name: _of(kind, document[name]) for name, kind in PLAIN_FIELDS.items()},
+                seconds=float(document["seconds"]),
                 subjects=tuple(_subject(s) for s in document["subjects"]),
                 artifacts=tuple(_artifact(a) for a in document["artifacts"]),
                 runtimes=tuple(Availability(**a) for a in document["runtimes"]),
@@ -137,8 +134,10 @@ class Report:
                 verdicts=tuple(verdict_from_json(v) for v in document["verdicts"]),
                 summary=tuple(_summary(s) for s in document["summary"]),
                 latency=tuple(_latency(x) for x in document["latency"]),
-                limits=tuple(document["limits"]),
+                limits=_texts(document["limits"]),
             )
+            _check_conclusion(report)
+            return report
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(
                 "a damaged onnxparity report",
@@ -159,6 +158,15 @@ class Report:
                 f"{path} is not JSON", expected="a report written by `onnxparity verify`", got=str(error)
             ) from error
         return cls.from_json(document)
+
+
+def _check_conclusion(report: Report) -> None:
+    """Raises ValueError where the conclusion cannot be that of the verdicts; it may be stricter than they are."""
+    found = conclude(report.verdicts)
+    if report.exit_code not in (CONFORMS, DOES_NOT, INCOMPLETE) or report.conforms != (report.exit_code == CONFORMS):
+        raise ValueError(f"conforms {report.conforms} with exit code {report.exit_code}")
+    if report.conforms and not found.conforms:
+        raise ValueError(f"it says that it conforms, and its verdicts say: {found.sentence}")
 
 
 def summarise(verdicts: Sequence[Verdict]) -> tuple[ArtifactSummary, ...]:
@@ -199,23 +207,25 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_from_json(document: Mapping[str, Any]) -> Verdict:
-    """The inverse of `verdict_to_json`."""
-    cell = document["cell"]
+    """The inverse of `verdict_to_json`. Raises KeyError, TypeError or ValueError where it is damaged."""
+    cell = Cell(**{**document["cell"], "artifact": ArtifactKey(**document["cell"]["artifact"])})
+    if document["id"] != cell.id:
+        raise ValueError(f"the verdict of {cell.id} calls itself {document['id']}")
     expectation = document["expectation"]
     return Verdict(
-        cell=Cell(ArtifactKey(**cell["artifact"]), cell["runtime"], cell["shape"], cell["regime"]),
+        cell=cell,
         status=Status(document["status"]),
         question=document["question"],
         message=document["message"],
         ratio=_number(document["ratio"]),
         outputs=tuple(_metrics(m) for m in document["outputs"]),
         worst=_worst(document["worst"]),
-        evidence=tuple(document["evidence"]),
+        evidence=_texts(document["evidence"]),
         found=None if document["found"] is None else Status(document["found"]),
         expectation=None
         if expectation is None
         else Expectation(**{**expectation, "status": Status(expectation["status"])}),
-        seconds=document["seconds"],
+        seconds=_number(document["seconds"]),
         command=document["command"],
     )
 
@@ -235,6 +245,17 @@ def _plain(value: Any) -> Any:
 
 def _number(value: Any) -> float | None:
     return None if value is None else float(value)
+
+
+def _of(kind: type, value: Any) -> Any:  # Any: JSON values
+    """The value itself. Raises TypeError for one of another kind, also for a bool where a number is wanted."""
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:  # Any: JSON values
+    return tuple(_of(str, value) for value in _of(list, values))
 
 
 def _metrics(document: Mapping[str, Any]) -> OutputMetrics:
@@ -272,7 +293,7 @@ def _artifact(document: Mapping[str, Any]) -> Artifact:
             "key": ArtifactKey(**document["key"]),
             "inputs": files(document["inputs"]),
             "outputs": files(document["outputs"]),
-            "warnings": tuple(document["warnings"]),
+            "warnings": _texts(document["warnings"]),
         }
     )
 
@@ -284,6 +305,6 @@ def _summary(document: Mapping[str, Any]) -> ArtifactSummary:
 
 
 def _latency(document: Mapping[str, Any]) -> Latency:
-    return Latency(
-        **{**document, "artifact": ArtifactKey(**document["artifact"]), "samples_ms": tuple(document["samples_ms"])}
-    )
+    numbers = {k: _number(document[k]) for k in ("p50_ms", "p90_ms", "p99_ms")}
+    samples = tuple(float(sample) for sample in _of(list, document["samples_ms"]))
+    return Latency(**{**document, **numbers, "artifact": ArtifactKey(**document["artifact"]), "samples_ms": samples})

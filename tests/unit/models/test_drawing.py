@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from onnxparity.models.catalogue import entries, find
+from onnxparity.models.catalogue import find
 from onnxparity.models.drawing import seeded
+from tests.unit.models.feeding import DRAWN
 
 
 class Trivial(nn.Module):
@@ -21,7 +22,7 @@ class Trivial(nn.Module):
         self.linear = nn.Linear(200, 200)
 
 
-@pytest.mark.parametrize("name", entries())
+@pytest.mark.parametrize("name", DRAWN)
 def test_build_gives_the_same_module_and_leaves_the_random_state(name: str) -> None:
     before = torch.random.get_rng_state()
     first, second = find(name).build(), find(name).build()
@@ -31,7 +32,7 @@ def test_build_gives_the_same_module_and_leaves_the_random_state(name: str) -> N
     assert all(torch.equal(one[k], two[k]) for k in one)
 
 
-@pytest.mark.parametrize("name", entries())
+@pytest.mark.parametrize("name", DRAWN)
 def test_build_gives_float32_in_eval_mode_without_gradients(name: str) -> None:
     module = find(name).build()
     assert not any(part.training for part in module.modules())

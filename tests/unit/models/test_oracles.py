@@ -10,9 +10,10 @@ import torch
 
 from onnxparity import feeds
 from onnxparity.models import oracles, oracles_attention
-from onnxparity.models.catalogue import entries, find
+from onnxparity.models.catalogue import find
 from onnxparity.models.entry import Weights
 from tests.unit.models.feeding import (
+    DRAWN,
     LIMIT,
     SATURATED_LIMIT,
     dims_of,
@@ -23,7 +24,7 @@ from tests.unit.models.feeding import (
     shapes,
 )
 
-WITH_ORACLE = [name for name, entry in entries().items() if entry.oracle is not None]
+WITH_ORACLE = [name for name in DRAWN if find(name).oracle is not None]
 WITH_WEIGHTS = [name for name in WITH_ORACLE if any(True for _ in find(name).build().parameters())]
 
 NO_EFFECT = ("key.bias",)

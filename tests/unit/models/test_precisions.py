@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from onnxparity import feeds
-from onnxparity.models.catalogue import entries, find
-from tests.unit.models.feeding import run, shapes
+from onnxparity.models.catalogue import find
+from tests.unit.models.feeding import DRAWN, run, shapes
 
 DTYPES = {"float16": torch.float16, "float32": torch.float32, "float64": torch.float64}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", entries())
+@pytest.mark.parametrize("name", DRAWN)
 def test_outputs_take_the_dtype_of_the_inputs_and_are_finite(name: str, dtype: str) -> None:
     entry = find(name)
     module = entry.build().to(DTYPES[dtype])
@@ -23,7 +23,7 @@ def test_outputs_take_the_dtype_of_the_inputs_and_are_finite(name: str, dtype: s
             assert torch.isfinite(got).all()
 
 
-@pytest.mark.parametrize("name", entries())
+@pytest.mark.parametrize("name", DRAWN)
 def test_half_stays_near_float64(name: str) -> None:
     entry = find(name)
     fed = feeds.draw(entry.subject, shapes(entry.subject)[1], "normal", "float16")

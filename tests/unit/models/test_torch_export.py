@@ -10,8 +10,8 @@ from torch.export import Dim, ExportedProgram
 
 from onnxparity import feeds
 from onnxparity.case import Subject
-from onnxparity.models.catalogue import entries, find
-from tests.unit.models.feeding import LIMIT, arguments, distance, run, shapes
+from onnxparity.models.catalogue import find
+from tests.unit.models.feeding import DRAWN, LIMIT, arguments, distance, run, shapes
 
 
 def exported(module: nn.Module, subject: Subject) -> ExportedProgram:
@@ -34,7 +34,7 @@ def fixed_dims(program: ExportedProgram, subject: Subject) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", entries())
+@pytest.mark.parametrize("name", DRAWN)
 def test_exported_program_serves_other_sizes(name: str) -> None:
     subject = find(name).subject
     module = find(name).build().double()

@@ -1,0 +1,68 @@
+"""The runtime `onnx-float64`: what an ONNX file means, with rounding out of the way."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import numpy as np
+from onnx import ModelProto
+
+from onnxparity.artifact import Artifact
+from onnxparity.outcome import Question
+from onnxparity.protocols import Availability, Feeds, Outputs, Placement
+from onnxparity.runtimes.feeding import prepare
+from onnxparity.runtimes.float64_graph import Float64Graph
+from onnxparity.runtimes.known_answer import FEEDS, matmul_model
+from onnxparity.runtimes.monte_carlo import constant_noise, fingerprints, noise
+
+__all__ = ["OnnxFloat64Runtime", "OnnxFloat64Session"]
+
+
+class OnnxFloat64Session:
+    """A file evaluated in float64, with the size of honest rounding (an `ExactSession`)."""
+
+    def __init__(self, graph: Float64Graph, artifact: Artifact) -> None:
+        self.unit_roundoff = graph.unit_roundoff
+        self._graph, self._inputs = graph, artifact.inputs
+
+    def run(self, feeds: Feeds) -> Outputs:
+        """Every output by name, floats in float64. Raises RunError, and SubjectError for feeds that do not fit."""
+        return self._graph.run(prepare(self._inputs, feeds))
+
+    def placement(self) -> tuple[Placement, ...] | None:
+        """None: nothing here is placed anywhere."""
+        return None
+
+    def noise(self, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
+        """See `monte_carlo.noise`."""
+        return noise(self._graph, prepare(self._inputs, feeds), draws=draws, seed=seed)
+
+    def fingerprints(self) -> frozenset[str]:
+        """See `monte_carlo.fingerprints`."""
+        return fingerprints(self._graph)
+
+    def constant_noise(self, feeds: Feeds, *, shared: frozenset[str], draws: int, seed: int) -> Outputs:
+        """See `monte_carlo.constant_noise`."""
+        return constant_noise(self._graph, prepare(self._inputs, feeds), shared=shared, draws=draws, seed=seed)
+
+
+class OnnxFloat64Runtime:
+    """The graph promoted to float64 and evaluated op by op as the ONNX operators say."""
+
+    name = "onnx-float64"
+    question: Question = "meaning"
+
+    def probe(self) -> Availability:
+        """A 2x2 product of thirds, which float32 would not get right to 15 digits."""
+        thirds = {name: value.astype(np.float64) / 3 for name, value in FEEDS.items()}
+        try:
+            (got,) = Float64Graph(ModelProto.FromString(matmul_model())).run(thirds).values()
+        except Exception as error:  # a probe never raises: what goes wrong is the reason
+            return Availability(self.name, False, f"{type(error).__name__}: {error}", version("onnx"))
+        wrong = float(np.max(np.abs(got - thirds["a"] @ thirds["b"])))
+        reason = "" if wrong < 1e-14 else f"a 2x2 product in float64 is off by {wrong:.3g}"
+        return Availability(self.name, not reason, reason, version("onnx"))
+
+    def load(self, artifact: Artifact) -> OnnxFloat64Session:
+        """Raises LoadError where the file cannot be read or an operator has no known float64 meaning."""
+        return OnnxFloat64Session(Float64Graph.load(artifact.path), artifact)

@@ -1,0 +1,443 @@
+"""Each property: a model that keeps it passes, and one that breaks it in one place is found out."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from onnxparity.case import Axis, MaskMeaning, OutputSpec, Subject, TensorSpec
+from onnxparity.errors import SubjectError
+from onnxparity.invariants import PROPERTIES, check, plannable
+from onnxparity.outcome import Status
+from onnxparity.protocols import Feeds, Outputs
+from tests.unit.hub.models import (
+    CAUSAL,
+    CROSS,
+    DECODE,
+    FEATURES,
+    PADDED,
+    SHORT,
+    TABLE,
+    WEIGHTS,
+    causal_weights,
+    changed_weights,
+    decode,
+    look,
+    masked_mean,
+    peeking,
+    prefill,
+    running_mean,
+    setting,
+    wide,
+    zeros,
+)
+from tests.unit.hub.subjects import BATCH, SEQUENCE, SOURCE, WIDTH, mask, subject
+
+SIZES = {"batch": 2, "sequence": 7}
+DTYPES = pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+
+
+@DTYPES
+def test_a_causal_model_is_causal(dtype: str) -> None:
+    found = look("causality", CAUSAL, SIZES, running_mean, dtype=dtype)
+    assert (found.status, found.ratio) == (Status.PASS, 0.0)
+    assert look("causality", WEIGHTS, SIZES, causal_weights, dtype=dtype).status is Status.PASS
+
+
+@DTYPES
+@pytest.mark.parametrize("reach", [1, 2, -1])
+def test_a_model_that_looks_ahead_is_found(dtype: str, reach: int) -> None:
+    leak = {"float64": 1e-8, "float32": 1e-4, "float16": 0.1}[dtype]
+    assert look("causality", CAUSAL, SIZES, peeking(leak, reach), dtype=dtype).status is Status.PROPERTY
+
+
+@pytest.mark.parametrize("length", [2, 3, 17])
+def test_one_step_ahead_is_found_at_every_length(length: int) -> None:
+    found = look("causality", CAUSAL, {"batch": 1, "sequence": length}, peeking(1e-3, 1))
+    assert found.status is Status.PROPERTY
+
+
+def test_weights_on_later_positions_are_not_causal() -> None:
+    def everywhere(feeds: Feeds) -> Outputs:
+        x = wide(feeds["x"])
+        scores = np.exp(x @ x.transpose(0, 2, 1))
+        return {"a": scores / scores.sum(axis=-1, keepdims=True)}
+
+    assert look("causality", WEIGHTS, SIZES, everywhere).status is Status.PROPERTY
+
+
+def tokens(low: int, high: int) -> Subject:
+    """A subject that takes token ids."""
+    return subject((TensorSpec("ids", ("batch", "sequence"), "int64", "tokens", low, high),))
+
+
+def embedded(feeds: Feeds) -> Outputs:
+    """Causal in its tokens."""
+    return {"y": np.cumsum(TABLE[feeds["ids"] % len(TABLE)], axis=1)}
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 9), (0, 1), (5, 7), (-3, -2)])
+def test_causality_changes_every_later_token_and_no_earlier_one(low: int, high: int) -> None:
+    seen: list[Feeds] = []
+
+    def watched(feeds: Feeds) -> Outputs:
+        seen.append(feeds)
+        return embedded(feeds)
+
+    chosen = dataclasses.replace(setting(tokens(low, high), SIZES, embedded), run=watched)
+    assert check("causality", chosen).status is Status.PASS
+    before, after = (feeds["ids"] for feeds in seen)
+    assert np.array_equal(before[:, :4], after[:, :4])
+    assert np.all(before[:, 4:] != after[:, 4:])
+    assert after.min() >= low and after.max() <= high and after.dtype == before.dtype
+
+
+def test_tokens_that_look_ahead_are_found() -> None:
+    def ahead(feeds: Feeds) -> Outputs:
+        return {"y": np.flip(np.cumsum(np.flip(TABLE[feeds["ids"]], axis=1), axis=1), axis=1)}
+
+    assert look("causality", tokens(0, 9), SIZES, ahead).status is Status.PROPERTY
+
+
+def test_causality_with_nothing_to_change_is_an_error_and_no_pass() -> None:
+    with pytest.raises(SubjectError):
+        look("causality", CAUSAL, {"batch": 2, "sequence": 1}, running_mean)
+    with pytest.raises(SubjectError, match="ids"):
+        look("causality", tokens(4, 4), SIZES, embedded)
+
+
+def test_causality_without_a_sequence_an_input_or_an_output_along_it_is_an_error() -> None:
+    still = subject((TensorSpec("x", ("batch", 4, WIDTH)),), (OutputSpec("y", ("batch", WIDTH)),), (BATCH,))
+    with pytest.raises(SubjectError, match="sequence"):
+        look("causality", still, {"batch": 2}, running_mean)
+    unread = subject((mask("keep", "bool"),))
+    with pytest.raises(SubjectError):
+        look("causality", unread, SIZES, lambda feeds: {"y": wide(feeds["mask"])})
+    pooled = subject((FEATURES,), (OutputSpec("y", ("batch", WIDTH)),))
+    with pytest.raises(SubjectError, match="output"):
+        look("causality", pooled, SIZES, lambda feeds: {"y": wide(feeds["x"]).mean(axis=1)})
+
+
+def test_a_model_that_gives_nothing_but_nan_keeps_no_property() -> None:
+    def lost(feeds: Feeds) -> Outputs:
+        return {"y": np.full(feeds["x"].shape, np.nan)}
+
+    for name in ("causality", "batch-invariance"):
+        assert look(name, CAUSAL, SIZES, lost).status is Status.NONFINITE
+
+
+@DTYPES
+def test_samples_that_keep_to_themselves_are_batch_invariant(dtype: str) -> None:
+    for model in (running_mean, peeking(1.0, -1)):
+        assert look("batch-invariance", CAUSAL, SIZES, model, dtype=dtype).status is Status.PASS
+
+
+@DTYPES
+def test_a_model_that_mixes_the_batch_is_found(dtype: str) -> None:
+    def mixing(feeds: Feeds) -> Outputs:
+        x = wide(feeds["x"])
+        leak = {"float64": 1e-8, "float32": 1e-4, "float16": 0.1}[dtype]
+        return {"y": x - leak * x.mean(axis=0, keepdims=True)}
+
+    assert look("batch-invariance", CAUSAL, SIZES, mixing, dtype=dtype).status is Status.PROPERTY
+
+
+def test_a_model_that_answers_by_place_in_the_batch_is_found() -> None:
+    def placed(feeds: Feeds) -> Outputs:
+        return {"y": wide(feeds["x"]) + np.arange(feeds["x"].shape[0])[:, None, None] * 1e-3}
+
+    def swapped(feeds: Feeds) -> Outputs:
+        return {"y": wide(feeds["x"])[::-1]}
+
+    for model in (placed, swapped):
+        assert look("batch-invariance", CAUSAL, SIZES, model).status is Status.PROPERTY
+
+
+def test_a_batch_that_is_not_the_first_dim_is_followed() -> None:
+    turned = subject(
+        (TensorSpec("x", ("sequence", "batch", WIDTH)), TensorSpec("shared", (WIDTH,))),
+        (OutputSpec("y", ("sequence", "batch", WIDTH)),),
+    )
+    assert look("batch-invariance", turned, SIZES, lambda f: {"y": f["x"] + f["shared"]}).status is Status.PASS
+    mixed = look("batch-invariance", turned, SIZES, lambda f: {"y": f["x"] - f["x"].mean(axis=1, keepdims=True)})
+    assert mixed.status is Status.PROPERTY
+
+
+def test_batch_invariance_that_cannot_be_checked_is_an_error_and_no_pass() -> None:
+    with pytest.raises(SubjectError):
+        look("batch-invariance", CAUSAL, {"batch": 1, "sequence": 7}, running_mean)
+    pairs = subject((FEATURES,), axes=(Axis("batch", "b", "batch", low=2), SEQUENCE))
+    with pytest.raises(SubjectError):
+        look("batch-invariance", pairs, SIZES, running_mean)
+    still = subject((TensorSpec("x", (2, "sequence", WIDTH)),), (), (SEQUENCE,))
+    with pytest.raises(SubjectError, match="batch"):
+        look("batch-invariance", still, {"sequence": 7}, running_mean)
+
+
+def test_an_output_that_does_not_run_along_the_batch_is_no_evidence() -> None:
+    pooled = subject((FEATURES,), (OutputSpec("y", (WIDTH,)),))
+    found = look("batch-invariance", pooled, SIZES, lambda feeds: {"y": wide(feeds["x"]).mean(axis=(0, 1))})
+    assert found.status is Status.STRUCTURE
+
+
+@DTYPES
+@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
+def test_masked_padding_does_not_move_a_model_that_masks(name: str, dtype: str) -> None:
+    found = look(name, PADDED, SIZES, masked_mean(), dtype=dtype)
+    assert found.status is Status.PASS
+    assert found.outputs[0].shape == (2, 7, WIDTH)
+
+
+@DTYPES
+@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
+def test_padding_that_leaks_is_found(name: str, dtype: str) -> None:
+    leak = {"float64": 1e-8, "float32": 1e-4, "float16": 0.1}[dtype]
+    assert look(name, PADDED, SIZES, masked_mean(leak), dtype=dtype).status is Status.PROPERTY
+
+
+def test_absolute_positions_bear_padding_on_the_right_only() -> None:
+    model = masked_mean(positions=0.01)
+    assert look("padding-invariance", PADDED, SIZES, model).status is Status.PASS
+    assert look("left-padding-invariance", PADDED, SIZES, model).status is Status.PROPERTY
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_padding_is_found_at_every_length(length: int) -> None:
+    sizes = {"batch": 1, "sequence": length}
+    assert look("padding-invariance", PADDED, sizes, masked_mean()).status is Status.PASS
+    assert look("padding-invariance", PADDED, sizes, masked_mean(1e-3)).status is Status.PROPERTY
+
+
+ENCODINGS: tuple[tuple[MaskMeaning, str], ...] = (
+    ("keep", "bool"),
+    ("keep", "int64"),
+    ("drop", "bool"),
+    ("drop", "int64"),
+    ("additive", "float"),
+)
+
+
+@pytest.mark.parametrize(("meaning", "dtype"), ENCODINGS)
+@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
+def test_padding_is_masked_in_every_encoding(meaning: MaskMeaning, dtype: str, name: str) -> None:
+    chosen = subject((FEATURES, mask(meaning, dtype)))
+
+    def decoded(leak: float = 0.0) -> object:
+        def run(feeds: Feeds) -> Outputs:
+            m = feeds["mask"]
+            keep = m == 0 if meaning in ("additive", "drop") else m == 1
+            return masked_mean(leak)({"x": feeds["x"], "mask": keep})
+
+        return run
+
+    kept, leaking = decoded(), decoded(1e-3)
+    assert callable(kept) and callable(leaking)
+    assert look(name, chosen, SIZES, kept).status is Status.PASS
+    assert look(name, chosen, SIZES, leaking).status is Status.PROPERTY
+
+
+@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
+@pytest.mark.parametrize("leak", [0.0, 1e-3])
+def test_a_mask_with_queries_and_keys_along_one_axis_is_padded_along_both(name: str, leak: float) -> None:
+    chosen = subject((FEATURES, mask("keep", "bool", ("batch", 1, "sequence", "sequence"))))
+
+    def attend(feeds: Feeds) -> Outputs:
+        x, keep = wide(feeds["x"]), feeds["mask"][:, 0].astype(float)  # (B, T, D), (B, T, T)
+        assert keep.shape[1:] == (x.shape[1],) * 2
+        assert keep.any(axis=-1).all(), "padding must not leave a query without a key"
+        return {"y": (keep + leak * (1 - keep)) @ x / keep.sum(axis=-1, keepdims=True)}
+
+    found = look(name, chosen, SIZES, attend)
+    assert found.status is (Status.PROPERTY if leak else Status.PASS)
+
+
+def test_a_padded_source_leaves_the_target_alone() -> None:
+    sizes = {"batch": 2, "sequence": 4, "source": 6}
+
+    def attend(leak: float) -> object:
+        def run(feeds: Feeds) -> Outputs:
+            keep = feeds["mask"][:, 0, 0].astype(float)  # (B, S)
+            share = (keep + leak * (1 - keep)) / keep.sum(axis=-1, keepdims=True)
+            return {"y": wide(feeds["x"]) + np.einsum("bs,bsd->bd", share, wide(feeds["memory"]))[:, None]}
+
+        return run
+
+    kept, leaking = attend(0.0), attend(1e-3)
+    assert callable(kept) and callable(leaking)
+    assert look("padding-invariance", CROSS, sizes, kept).status is Status.PASS
+    assert look("padding-invariance", CROSS, sizes, leaking).status is Status.PROPERTY
+
+
+def test_padding_stays_inside_what_the_subject_serves() -> None:
+    chosen = subject((FEATURES, mask("keep", "bool")), axes=(BATCH, SHORT))
+    seen: list[int] = []
+
+    def watched(feeds: Feeds) -> Outputs:
+        seen.append(feeds["x"].shape[1])
+        return masked_mean(1e-3)(feeds)
+
+    for length in (17, 18):
+        assert look("padding-invariance", chosen, {"batch": 2, "sequence": length}, watched).status is Status.PROPERTY
+    assert max(seen) == 19
+    assert not plannable("padding-invariance", chosen, {"batch": 2, "sequence": 19})
+    with pytest.raises(SubjectError):
+        look("padding-invariance", chosen, {"batch": 2, "sequence": 19}, watched)
+
+
+def test_padding_without_a_mask_is_an_error() -> None:
+    for chosen in (CAUSAL, subject((FEATURES, mask("keep", "bool", ("batch", 7))))):
+        with pytest.raises(SubjectError, match="mask"):
+            look("padding-invariance", chosen, SIZES, running_mean)
+
+
+@DTYPES
+def test_a_softmax_is_on_the_simplex(dtype: str) -> None:
+    assert look("simplex", WEIGHTS, {"batch": 2, "sequence": 64}, causal_weights, dtype=dtype).status is Status.PASS
+
+
+@DTYPES
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_rows_that_do_not_sum_to_one_are_found(dtype: str, factor: float) -> None:
+    def scaled(feeds: Feeds) -> Outputs:
+        return {"a": causal_weights(feeds)["a"] * factor}
+
+    for length in (7, 64):
+        sizes = {"batch": 2, "sequence": length}
+        assert look("simplex", WEIGHTS, sizes, scaled, dtype=dtype).status is Status.PROPERTY
+
+
+def test_one_row_that_does_not_sum_to_one_is_found() -> None:
+    def one(feeds: Feeds) -> Outputs:
+        a = causal_weights(feeds)["a"].copy()
+        a[1, 5] *= 1 + 1e-4
+        return {"a": a}
+
+    found = look("simplex", WEIGHTS, SIZES, one)
+    assert found.status is Status.PROPERTY
+    assert found.worst is not None and found.worst.index == (1, 5, 0)
+
+
+@DTYPES
+def test_negative_weights_are_found_though_the_rows_sum_to_one(dtype: str) -> None:
+    def shifted(feeds: Feeds) -> Outputs:
+        a = causal_weights(feeds)["a"].copy()
+        a[0, 3, 1] -= 2 * a[0, 3, 1]
+        a[0, 3, 0] += 1 - a[0, 3].sum()
+        return {"a": a}
+
+    assert look("simplex", WEIGHTS, SIZES, shifted, dtype=dtype).status is Status.PROPERTY
+
+
+def test_weights_that_are_nan_are_found() -> None:
+    broken = changed_weights(lambda a: np.where(a > 0.9, np.nan, a))
+    assert look("simplex", WEIGHTS, SIZES, broken).status is Status.NONFINITE
+
+
+def test_the_simplex_allows_for_measured_noise_and_no_more() -> None:
+    def noisy(size: float) -> Status:
+        chosen = setting(WEIGHTS, SIZES, changed_weights(lambda a: a * 1.01))
+        louder = dataclasses.replace(chosen, noise=lambda f: {"a": zeros(causal_weights(f))["a"] + size})
+        return check("simplex", louder).status
+
+    assert noisy(1e-2) is Status.PASS
+    assert noisy(1e-5) is Status.PROPERTY
+
+
+def test_a_subject_without_weights_has_no_simplex() -> None:
+    with pytest.raises(SubjectError, match="weights"):
+        look("simplex", CAUSAL, SIZES, running_mean)
+
+
+STEPS = {"batch": 2, "sequence": 4, "past": 3}
+
+
+def stepped(run: object, dtype: str = "float32") -> Status:
+    """Checks decoding against `prefill`."""
+    assert callable(run)
+    chosen = setting(DECODE, STEPS, run, dtype=dtype, companions={"prefill": prefill})
+    return check("prefill-decode", chosen).status
+
+
+@DTYPES
+def test_decoding_with_a_cache_is_prefill(dtype: str) -> None:
+    assert stepped(decode(), dtype) is Status.PASS
+
+
+def test_a_cache_that_is_off_by_one_is_found() -> None:
+    assert stepped(decode(lambda past: past[:, 1:])) is Status.PROPERTY
+    assert stepped(decode(lambda past: past[:, :-1])) is Status.PROPERTY
+    assert stepped(decode(lambda past: np.roll(past, 1, axis=0))) is Status.PROPERTY
+    assert stepped(decode(np.zeros_like)) is Status.PROPERTY
+
+
+def test_a_cache_that_does_not_grow_or_grows_at_the_wrong_end_is_found() -> None:
+    def with_present(present: object) -> object:
+        def run(feeds: Feeds) -> Outputs:
+            assert callable(present)
+            past, new = wide(feeds["past"]), TABLE[feeds["ids"]]
+            return decode()(feeds) | {"present": present(past, new)}
+
+        return run
+
+    assert stepped(with_present(lambda past, new: past)) is Status.STRUCTURE
+    assert stepped(with_present(lambda past, new: np.concatenate([new, past], axis=1))) is Status.PROPERTY
+    rounded = with_present(lambda past, new: np.concatenate([past, np.round(new, 3)], axis=1))
+    assert stepped(rounded) is Status.PROPERTY
+
+
+def test_decoding_is_checked_step_by_step_from_the_prefilled_cache() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def watched(feeds: Feeds) -> Outputs:
+        seen.append((feeds["ids"].shape[1], feeds["past"].shape[1]))
+        return decode()(feeds)
+
+    chosen = setting(DECODE, STEPS, watched, noise=lambda f: zeros(decode()(f)), companions={"prefill": prefill})
+    assert check("prefill-decode", chosen).status is Status.PASS
+    assert seen == [(1, 3), (1, 4), (1, 5), (1, 6)]
+
+
+def test_decoding_without_its_companion_is_an_error() -> None:
+    with pytest.raises(SubjectError, match="prefill"):
+        check("prefill-decode", setting(DECODE, STEPS, decode()))
+    with pytest.raises(SubjectError, match="prefill"):
+        check("prefill-decode", setting(CAUSAL, SIZES, running_mean, companions={"prefill": prefill}))
+
+
+@pytest.mark.parametrize("name", ["", "Causality", "normal", "determinism"])
+def test_an_unknown_property_is_an_error(name: str) -> None:
+    with pytest.raises(SubjectError, match="unknown property"):
+        look(name, CAUSAL, SIZES, running_mean)
+
+
+@pytest.mark.parametrize("noise", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["causality", "batch-invariance"])
+def test_noise_that_is_not_finite_never_lets_a_property_pass(name: str, noise: float) -> None:
+    chosen = setting(CAUSAL, SIZES, running_mean)
+    with pytest.raises(ValueError, match="not finite"):
+        check(name, dataclasses.replace(chosen, noise=lambda f: {"y": np.full(f["x"].shape[:-1], noise)}))
+
+
+def test_honest_noise_is_allowed_for_and_no_more() -> None:
+    chosen = setting(CAUSAL, SIZES, peeking(1e-3, 1))
+
+    def judged(noise: float) -> Status:
+        louder = dataclasses.replace(chosen, noise=lambda f: {"y": np.full(f["x"].shape[:-1], noise)})
+        return check("causality", louder).status
+
+    assert judged(1e-2) is Status.PASS
+    assert judged(1e-6) is Status.PROPERTY
+
+
+def test_what_can_be_planned_depends_on_sizes_and_a_promise_that_cannot_be_kept_is_planned_to_be_seen() -> None:
+    assert plannable("causality", CAUSAL, {"batch": 1, "sequence": 2})
+    assert not plannable("causality", CAUSAL, {"batch": 1, "sequence": 1})
+    assert plannable("batch-invariance", CAUSAL, {"batch": 2, "sequence": 1})
+    assert not plannable("batch-invariance", CAUSAL, {"batch": 1, "sequence": 1})
+    still = subject((TensorSpec("x", (2, WIDTH)),), (), (SOURCE,))
+    for name in PROPERTIES:
+        assert plannable(name, still, {"source": 1}), name
+        with pytest.raises(SubjectError):
+            look(name, still, {"source": 1}, running_mean)
