@@ -44,13 +44,15 @@ class Given:
 def read_given(path: Path, name: str | None = None) -> Given:
     """Reads the file at `path`; `name` is the subject's, by default the file's own without its suffix.
 
-    Raises UsageError as `read_artifact` does, and for inputs that are no numeric tensors of known rank.
+    Raises UsageError as `read_artifact` does, for inputs that are no numeric tensors of known rank, and for two
+    inputs or outputs of one name.
     """
     model = load_model(path)
     subject_name = slug(name or path.stem)
     opset = default_opset(model, path)
     key = ArtifactKey(subject_name, EXPORTER, opset, _dominant_dtype(model))
     artifact = read_artifact(path, key, opset_asked=opset, seconds=None, cached=False)
+    _refuse_twins(artifact, path)
     _refuse_untyped(model, artifact, path)
     flow, notes = Dataflow(model), list[str]()
     axes = find_axes(artifact.inputs, flow.table_limits(), notes)
@@ -77,6 +79,13 @@ def _dominant_dtype(model: ModelProto) -> str:
     inputs = [v.type.tensor_type.elem_type for v in model.graph.input]
     floats = [*(element for element, _ in weights.most_common(1)), *(e for e in inputs if e in FLOAT_BITS)]
     return dtype_name(floats[0]) if floats else "float32"
+
+
+def _refuse_twins(artifact: Artifact, path: Path) -> None:
+    for side, values in (("inputs", artifact.inputs), ("outputs", artifact.outputs)):
+        twins = [name for name, count in Counter(value.name for value in values).items() if count > 1]
+        if twins:
+            raise UsageError(f"{path} names two {side} alike", expected="one name each", got=", ".join(twins))
 
 
 def _refuse_untyped(model: ModelProto, artifact: Artifact, path: Path) -> None:

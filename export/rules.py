@@ -176,15 +176,20 @@ def float_dtype_mismatch(context: Context) -> Iterator[Finding]:
                 f"{spec.name}: {value.dtype}",
                 "convert module and example to the artifact's dtype before the export",
             )
+    yield from _weights_differ(context, own)
+
+
+def _weights_differ(context: Context, own: str) -> Iterator[Finding]:
+    # Vectors are left out: norms and tables of frequencies are often kept in float32 on purpose.
     weights: Counter[str] = Counter()
     for tensor in context.model.graph.initializer:
-        if tensor.data_type in FLOAT_BITS:
+        if tensor.data_type in FLOAT_BITS and len(tensor.dims) > 1:
             weights[dtype_name(tensor.data_type)] += tensor_bytes(tensor)
     if weights and weights.most_common(1)[0][0] != own:
-        # Some of each is odd, but a large table in float32 beside small weights in half may be meant.
+        ends = {value.dtype for value in (*context.artifact.inputs, *context.artifact.outputs)}
         yield Finding(
             "float-dtype-mismatch",
-            "warning" if weights[own] else "error",
+            "warning" if weights[own] or own in ends else "error",
             f"the weights are mostly {weights.most_common(1)[0][0]}, asked for {own}",
             ", ".join(f"{size} bytes {name}" for name, size in weights.most_common()),
             "convert the module to the artifact's dtype before the export",

@@ -7,7 +7,7 @@ saturated softmax amplifies the rounding of the scores, so every step is offered
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 from onnx import helper
@@ -17,8 +17,17 @@ from onnxparity.protocols import Array
 
 __all__ = ["Attention", "Rounded", "attention", "softmax_size"]
 
-Rounded = Callable[[Array, Array], Array]
-"""From a value and the size that its rounding error is relative to, to the value as it came out."""
+
+class Rounded(Protocol):
+    """Rounds what a step gave."""
+
+    def round(self, value: Array, size: Array) -> Array:
+        """The value as it came out; size is what its rounding error is relative to."""
+        ...
+
+    def product(self, a: Array, b: Array) -> Array:
+        """a @ b as it came out."""
+        ...
 
 
 class Attention(OpRun):
@@ -39,9 +48,7 @@ class Attention(OpRun):
     ) -> tuple[Array, ...]:
         return self.stepwise(q, k, v, mask, past_key, past_value, valid_keys, rounded=None, **attributes)
 
-    def stepwise(
-        self, *inputs: Array | None, rounded: Rounded | None, **attributes: float | None
-    ) -> tuple[Array, ...]:
+    def stepwise(self, *inputs: Array | None, rounded: Rounded | None, **attributes: float | None) -> tuple[Array, ...]:
         """The node's outputs with every step rounded."""
         pads = self.run_params["opsets"].get("", 24) >= 24
         return attention(*inputs, pads_mask=pads, rounded=rounded, **attributes)  # type: ignore[arg-type]  # attributes come by name, each of the type that the schema gives it
@@ -89,7 +96,7 @@ def attention(
     stages = [_scores(q, keys, scale, rounded)]  # (B, H, T, S)
     stages.append(_capped(stages[0], softcap, rounded) if softcap else stages[0])
     biased = stages[1] + bias
-    stages.append(_rounded(biased, biased, rounded))
+    stages.append(_rounded(biased, rounded))
     stages.append(_weights(stages[2], bias, softmax_precision, rounded))
     y = _product(stages[3], values, rounded)
     if flat:
@@ -155,13 +162,13 @@ def _additive(mask: Array, q: Array, keys: int) -> Array:
 def _scores(q: Array, keys: Array, scale: float | None, rounded: Rounded | None) -> Array:
     """(q sqrt(scale)) (k sqrt(scale))^T, as the operator says, (B, H, T, S)."""
     root = q.dtype.type(math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale))
-    return _product(_rounded(q * root, None, rounded), _rounded(keys * root, None, rounded).swapaxes(2, 3), rounded)
+    return _product(_rounded(q * root, rounded), _rounded(keys * root, rounded).swapaxes(2, 3), rounded)
 
 
 def _capped(scores: Array, softcap: float, rounded: Rounded | None) -> Array:
     cap = scores.dtype.type(softcap)
-    inner = _rounded(scores / cap, None, rounded)
-    return _rounded(_rounded(np.tanh(inner), None, rounded) * cap, None, rounded)
+    inner = _rounded(scores / cap, rounded)
+    return _rounded(_rounded(np.tanh(inner), rounded) * cap, rounded)
 
 
 def _weights(biased: Array, bias: Array, precision: int | None, rounded: Rounded | None) -> Array:
@@ -174,13 +181,14 @@ def _weights(biased: Array, bias: Array, precision: int | None, rounded: Rounded
     e = np.exp(wide - top.astype(wide.dtype))
     total = np.sum(e, axis=-1, keepdims=True)
     p = np.where(hidden, 0, e / np.where(hidden, 1, total)).astype(biased.dtype)
-    return p if rounded is None else rounded(p, softmax_size(p, np.where(hidden, 0, biased), (-1,)))
+    return p if rounded is None else rounded.round(p, softmax_size(p, np.where(hidden, 0, biased), (-1,)))
 
 
 def _product(a: Array, b: Array, rounded: Rounded | None) -> Array:
-    y = np.asarray(np.matmul(a, b)).astype(a.dtype, copy=False)
-    return y if rounded is None else rounded(y, np.abs(a) @ np.abs(b))
+    if rounded is not None:
+        return rounded.product(a, b)
+    return np.asarray(np.matmul(a, b)).astype(a.dtype, copy=False)
 
 
-def _rounded(value: Array, size: Array | None, rounded: Rounded | None) -> Array:
-    return value if rounded is None else rounded(value, np.abs(value if size is None else size))
+def _rounded(value: Array, rounded: Rounded | None) -> Array:
+    return value if rounded is None else rounded.round(value, np.abs(value))

@@ -13,5 +13,6 @@ __all__ = ["fingerprint"]
 
 def fingerprint(value: Array) -> str:
     """Of the values in float64, in order of size: two constants with the same values have the same."""
-    ordered = np.sort(np.asarray(value, np.float64), axis=None)
+    positive_zeros = np.asarray(value, np.float64) + 0.0  # -0.0 and 0.0 sort as equals and have other bytes
+    ordered = np.sort(positive_zeros, axis=None)
     return hashlib.sha256(ordered.tobytes()).hexdigest()

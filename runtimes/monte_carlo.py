@@ -23,7 +23,7 @@ from onnxparity.runtimes.float64_graph import Float64Graph, widened
 from onnxparity.runtimes.operator_table import Rounding
 from onnxparity.runtimes.promotion import MASK, Constant, rounded_when_stored
 from onnxparity.runtimes.quantised_ops import is_integer
-from onnxparity.runtimes.rounding_sizes import sizes
+from onnxparity.runtimes.rounding_sizes import product_size, sizes
 from onnxparity.runtimes.scope import Step, Value
 
 __all__ = ["constant_noise", "fingerprints", "noise"]
@@ -33,13 +33,14 @@ ATTRIBUTE_ROUNDOFF = 2.0**-24
 HALF_ROUNDOFF, SMALLEST_HALF = 2.0**-11, 2.0**-14
 """Below the smallest normal float16 the error no longer shrinks with the value."""
 QUANTISED_INPUTS = {
+    "Cast": (0,),
     "ConvInteger": (0, 1),
     "DequantizeLinear": (0,),
     "MatMulInteger": (0, 1),
     "QLinearConv": (0, 3),
     "QLinearMatMul": (0, 3),
 }
-"""Which inputs hold integers that stand for values."""
+"""Which inputs hold integers that stand for values; of a Cast only bytes, which a Mul by a scale follows."""
 
 
 def noise(graph: Float64Graph, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
@@ -168,7 +169,7 @@ class RoundingErrors(Moving):
         """Each floating result moved by what rounding may add to it."""
         if step.rounding is Rounding.STEPS:
             assert isinstance(step.operator, Attention)
-            return step.operator.stepwise(*arguments, rounded=self.round, **step.attributes)
+            return step.operator.stepwise(*arguments, rounded=self, **step.attributes)
         if step.rounding is Rounding.QUANTISES:
             arguments = [self.round(a, np.abs(a)) if _is_float(a) else a for a in arguments]
         results = called(step, arguments)
@@ -176,7 +177,7 @@ class RoundingErrors(Moving):
             return results
         return [
             r if size is None or not _is_float(r) else self.round(r, size)
-            for r, size in zip(results, sizes(step, arguments, results), strict=True)
+            for r, size in zip(results, sizes(step, arguments, results, self._roundoff), strict=True)
         ]
 
     def round(self, value: Array, size: Array) -> Array:
@@ -185,6 +186,11 @@ class RoundingErrors(Moving):
         if self._smallest:
             size = np.where(size > 0, np.maximum(size, self._smallest), 0.0)
         return np.asarray(value + self._roundoff * self.uniform(value.shape) * size)
+
+    def product(self, a: Array, b: Array) -> Array:
+        """a @ b, rounded."""
+        y = a @ b
+        return self.round(y, product_size(a, b, y, self._roundoff))
 
 
 class StorageErrors(Moving):
@@ -206,7 +212,7 @@ class StorageErrors(Moving):
         attributes = {name: self._attribute(value) for name, value in step.attributes.items()}
         arguments = list(arguments)
         for place in QUANTISED_INPUTS.get(step.op, ()):
-            arguments[place] = self._weight(step.inputs[place], arguments[place])
+            arguments[place] = self._weight(step.op, step.inputs[place], arguments[place])
         results = called(step, arguments, attributes)
         return [self._half_a_step(results[0]), *results[1:]] if self._quantises(step, arguments) else results
 
@@ -217,9 +223,10 @@ class StorageErrors(Moving):
         moved = self.stored(array, rounded_when_stored(array), ATTRIBUTE_ROUNDOFF)
         return moved if isinstance(value, np.ndarray) else moved.tolist()
 
-    def _weight(self, name: str, value: Array) -> Array:
+    def _weight(self, op: str, name: str, value: Array) -> Array:
         """A quantised weight: its integers, each up to half a step away."""
-        stays = name not in self._fixed or not is_integer(value.dtype) or fingerprint(value) in self._shared
+        counts = not is_integer(value.dtype) or (op == "Cast" and value.dtype.itemsize > 1)
+        stays = counts or name not in self._fixed or fingerprint(value) in self._shared
         return value if stays else self._half_a_step(value)
 
     def _quantises(self, step: Step, arguments: Sequence[Value]) -> bool:

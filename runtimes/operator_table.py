@@ -18,8 +18,8 @@ class Rounding(Enum):
     """Carries or selects values."""
     RESULT = auto()
     """Up to one unit roundoff of the result."""
-    MAGNITUDES = auto()
-    """Sums products or values: up to one unit roundoff of the same sum over magnitudes, |A||B|."""
+    SUMS = auto()
+    """Sums products or values: up to one unit roundoff of each partial sum."""
     SIZED = auto()
     """Several roundings in one operator, sized by a formula of its own (see `rounding_sizes`)."""
     STEPS = auto()
@@ -47,7 +47,7 @@ _BY_KIND = {
         LeakyRelu Log Mish Mul PRelu Pow Reciprocal ReduceL2 ReduceProd ReduceSumSquare Selu Shrink Sigmoid Sin Sinh
         Softplus Softsign Sqrt Sub Swish Tan Tanh ThresholdedRelu
         """,
-    Rounding.MAGNITUDES: """
+    Rounding.SUMS: """
         AveragePool Conv ConvTranspose CumSum Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean ReduceSum
         Resize Sum
         """,

@@ -18,18 +18,18 @@ from torch import Tensor
 from onnxparity.numerics.budget import vector_error
 from onnxparity.protocols import Array, Outputs
 from onnxparity.runtimes.torch_eager import to_numpy
-from onnxparity.runtimes.torch_operators import WHOLE, decides, floating, magnitude, moves
+from onnxparity.runtimes.torch_operators import WHOLE, base_name, decides, floating, magnitude, moves
 from onnxparity.runtimes.torch_widen import WidenOperators, each
 
 __all__ = ["Call", "Rounding", "Trace", "noise"]
 
-SHORT = 64.0
-"""A mantissa that is a whole number of 64ths: at most seven bits, so that storing it rounded nothing."""
+LONG_MANTISSA = (1 << 47) - 1
+"""Of the 52 bits that float64 stores, those beyond the first five; the leading one is not stored."""
 
 DRAWS_APART = 1_000_003
 
-Node = int | str
-"""The number of an operator in the order of execution, or `input:x`, `weight:w`."""
+Node = str
+"""An operator by its number in the order of execution and its name (`7:mul`), or `input:x`, `weight:w`."""
 
 
 class Call(Protocol):
@@ -72,7 +72,7 @@ def noise(
         generator = torch.Generator().manual_seed(seed * DRAWS_APART + draw)
         inputs = tensors if only is not None else _moved("input", tensors, tensors, u, generator, still)
         held = _moved("weight", weights, weights if only is None else only, u, generator, still)
-        got = call(inputs, held, Rounding(u, generator, still) if only is None else None)
+        got = call(inputs, held, Rounding(u, generator, still) if only is None else Walk())
         for name in exact:
             change = _change(to_numpy(got[name]), to_numpy(exact[name]))
             worst[name] = change if name not in worst else np.maximum(worst[name], change)
@@ -99,12 +99,15 @@ class Walk(WidenOperators):  # type: ignore[no-untyped-call]  # torch does not t
         if func in WHOLE:
             with self:
                 return WHOLE[func](*args, **kwargs)
+        out = func(*args, **kwargs)
+        if func.is_view:  # not numbered: PyTorch adds detach where it sees that somebody holds on to a tensor
+            return out
         self._count += 1
-        return self.seen(self._count, func, args, kwargs, func(*args, **kwargs))
+        return self.seen(f"{self._count}:{base_name(func)}", func, args, kwargs, out)
 
-    def seen(self, number: int, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
+    def seen(self, node: Node, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
         """What stands for `out` from here on; types as in `WidenOperators`."""
-        raise NotImplementedError
+        return out
 
 
 class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its modes
@@ -124,20 +127,19 @@ class Trace(Walk):  # type: ignore[no-untyped-call]  # torch does not type its m
             for name, tensor in leaves.items():
                 self._wrote(tensor, f"{kind}:{name}")
 
-    def seen(self, number: int, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
+    def seen(self, node: Node, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
         """Notes parents, whether it rounds, and whether it depends on inputs or weights."""
         used = _tensors((args, kwargs))
-        sources = {node for t in used for node in self._writers.get(_storage(t), ())}
-        self._parents[number] = tuple(sources)
+        sources = {source for t in used for source in self._writers.get(_storage(t), ())}
+        self._parents[node] = tuple(sources)
         if sources & self._data:
-            self._data.add(number)
+            self._data.add(node)
         if not moves(func, kwargs):
-            self._rounds.add(number)
+            self._rounds.add(node)
         if decides(func, out):
-            self._start |= {node for t in used if floating(t) for node in self._writers.get(_storage(t), ())}
-        if not func.is_view:
-            for tensor in _tensors(out):
-                self._wrote(tensor, number)
+            self._start |= {source for t in used if floating(t) for source in self._writers.get(_storage(t), ())}
+        for tensor in _tensors(out):
+            self._wrote(tensor, node)
         return out
 
     def structural(self) -> frozenset[Node]:
@@ -169,9 +171,9 @@ class Rounding(Walk):  # type: ignore[no-untyped-call]  # torch does not type it
         super().__init__()
         self._u, self._generator, self._still = u, generator, frozenset(still)
 
-    def seen(self, number: int, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
+    def seen(self, node: Node, func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> Any:
         """The result, moved; in place where the operator wrote in place."""
-        if number in self._still or moves(func, kwargs):
+        if node in self._still or moves(func, kwargs):
             return out
 
         def move(value: Any) -> Any:  # Any: a result may hold more than tensors
@@ -187,20 +189,19 @@ def _move(value: Tensor, u: float, generator: torch.Generator, size: Tensor | No
     """value + u·U(-1, 1)·size; without a size, relative to the value itself, and short fractions stay."""
     if not floating(value):
         return value
-    relative = value.abs() if size is None else size
-    spread = torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 - 1
-    step: Tensor = spread * (u * torch.nan_to_num(relative, nan=0.0, posinf=0.0, neginf=0.0))
+    step = torch.rand(value.shape, generator=generator, dtype=torch.float64).mul_(2 * u).sub_(u)
     if value.is_complex():
         turn = torch.rand(value.shape, generator=generator, dtype=torch.float64) * 2 * torch.pi
-        step = torch.polar(step.abs(), turn)
-    elif size is None:
-        step = torch.where(_short(value), 0.0, step)
+        return value + torch.polar(step.abs() * value.abs(), turn)
+    if size is None:
+        return value + step.mul_(value).masked_fill_(_short(value), 0.0)
+    step.mul_(torch.nan_to_num(size, nan=0.0, posinf=0.0, neginf=0.0))
     return torch.where(torch.isfinite(value), value + step, value)
 
 
 def _short(value: Tensor) -> Tensor:
-    mantissa = torch.frexp(value).mantissa * SHORT
-    return mantissa == mantissa.round()
+    """A mantissa of at most six bits, so that storing it rounded nothing; infinities among them, NaN is not."""
+    return (value.view(torch.int64) & LONG_MANTISSA) == 0
 
 
 def _change(moved: Array, exact: Array) -> Array:

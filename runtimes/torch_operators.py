@@ -61,10 +61,10 @@ def base_name(func: Operator) -> str:
 
 
 def moves(func: Operator, kwargs: dict[str, Any]) -> bool:
-    """Whether the operator only carries values."""
+    """Whether an operator that is no view only carries values."""
     name = base_name(func)
     adds_up = name == "index_put" and kwargs.get("accumulate", False)
-    return bool(func.is_view) or (name in MOVES and not adds_up)
+    return name in MOVES and not adds_up
 
 
 def decides(func: Operator, out: object) -> bool:

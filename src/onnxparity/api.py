@@ -77,7 +77,6 @@ def verify_with(
         quick=quick,
         cells=tuple(cells),
     )
-    files = [*([KNOWN_FAILURES] if KNOWN_FAILURES.is_file() else []), *expect]
     settings = Settings(
         out=out,
         command=command,
@@ -85,7 +84,8 @@ def verify_with(
         limit=limit,
         resume=resume,
         use_cache=use_cache,
-        expectations=tuple(e for path in files for e in expectations.load(path)),
+        expectations=tuple(e for path in expect for e in expectations.load(path)),
+        catalogue_expectations=expectations.load(KNOWN_FAILURES),
         timed=_timed(latency, selected),
         runtimes=probed,
         limits=(*notes, *_limits(probed)),

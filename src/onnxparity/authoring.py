@@ -24,6 +24,7 @@ from onnxparity.plan import ArtifactKey, Cell, slug
 from onnxparity.protocols import Array, Feeds, Outputs
 from onnxparity.references import References, feeds_at, write_arrays, write_failure
 from onnxparity.selection import Described, DescribeRequest
+from onnxparity.values import Values, feeds_digest
 
 if TYPE_CHECKING:
     from torch import nn
@@ -140,6 +141,8 @@ class Built:
         self.producer = Producer(use_cache=request.use_cache)
         self.request = request
         self.source: Source = bring(request.subject.origin, Path(request.directory))
+        self.values = Values(use_cache=request.use_cache)
+        self.contents: dict[str, str] = {}
         self.modules: dict[str, nn.Module] = {}
         self.exact_sessions: dict[str, TorchFloat64Session] = {}
         self.eager_sessions: dict[str, TorchSession] = {}
@@ -200,7 +203,7 @@ class Built:
             for point in points:
                 path = found.path(dtype, point)
                 try:
-                    write_arrays(path, exact.run(self.feeds(point, dtype)))
+                    write_arrays(path, self.exact_run(dtype, self.feeds(point, dtype)))
                 except OnnxParityError as error:
                     write_failure(path, str(error))
             dtypes[dtype] = self._output_dtypes(dtype, points)
@@ -208,24 +211,53 @@ class Built:
 
     def oracle(self, cell: Cell) -> Comparison:
         """The module in float64 against its NumPy oracle."""
-        exact, point = self.exact("float64"), Point(cell.shape, cell.regime)
-        feeds = self.feeds(point, "float64")
+        feeds = self.feeds(Point(cell.shape, cell.regime), "float64")
         assert self.source.oracle is not None  # only planned where there is one
         weights = {name: value.numpy() for name, value in self.module("float64").state_dict().items()}
         values = self.source.oracle(weights, feeds)
         names = [o.name for o in self.request.subject.outputs]
         want: Outputs = dict(zip(names, values, strict=True))
-        noise = exact.noise(feeds, draws=DRAWS, seed=0)
-        return compare(want, exact.run(feeds), noise, floor=ORACLE_FLOOR, failure=Status.MEANING, logits=self.logits)
+        got, noise = self.exact_run("float64", feeds), self.noise("float64", feeds)
+        return compare(want, got, noise, floor=ORACLE_FLOOR, failure=Status.MEANING, logits=self.logits)
 
     def eager(self, cell: Cell) -> Comparison:
         """The module run eagerly in its dtype against its own float64 value: what that dtype allows at all."""
         dtype, point = cell.artifact.dtype, Point(cell.shape, cell.regime)
-        feeds, exact = self.feeds(point, dtype), self.exact(dtype)
-        want, noise = exact.run(feeds), exact.noise(feeds, draws=DRAWS, seed=0)
+        feeds = self.feeds(point, dtype)
+        want, noise = self.exact_run(dtype, feeds), self.noise(dtype, feeds)
         got = self.session(dtype).run(feeds)
-        floor = exact.unit_roundoff
+        floor = self.exact(dtype).unit_roundoff
         return compare(want, got, noise, floor=floor, failure=Status.ARITHMETIC, logits=self.logits)
+
+    def exact_run(self, dtype: str, feeds: Feeds) -> Outputs:
+        """The module's outputs in float64, its weights rounded to a dtype."""
+        return self.values.known(
+            "module", self.content(dtype), feeds_digest(feeds), compute=lambda: self.exact(dtype).run(feeds)
+        )
+
+    def noise(self, dtype: str, feeds: Feeds) -> Outputs:
+        """Honest rounding of a dtype in the module."""
+        return self.values.known(
+            f"module noise {DRAWS}",
+            self.content(dtype),
+            feeds_digest(feeds),
+            compute=lambda: self.exact(dtype).noise(feeds, draws=DRAWS, seed=0),
+        )
+
+    def content(self, dtype: str) -> str:
+        """A digest of the module in a dtype: code, settings and weights."""
+        from onnxparity.export.fingerprint import program_key
+
+        if dtype not in self.contents:
+            call = self.source.call(dtype)
+            self.contents[dtype] = dtype + program_key(
+                self.module(dtype),
+                call.args,
+                self.request.subject,
+                dynamic_shapes=call.dynamic_shapes,
+                kwargs=call.kwargs,
+            )
+        return self.contents[dtype]
 
     def feeds(self, point: Point, dtype: str) -> Feeds:
         """Feeds of a point in a dtype."""

@@ -26,6 +26,7 @@ from onnxparity.outcome import Question, Status, Verdict
 from onnxparity.plan import Cell
 from onnxparity.protocols import Array, ExactSession, Feeds, Outputs, Placement, Session
 from onnxparity.references import References, feeds_at
+from onnxparity.values import Values, feeds_digest
 
 __all__ = ["ExamineRequest", "Placements", "Started", "examine"]
 
@@ -65,6 +66,9 @@ class ExamineRequest:
     companions: Mapping[str, Artifact] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Names of the artifact's inputs and outputs where they differ: reference's name to artifact's name."""
+    origin: str = ""
+    """What repeats a cell after `onnxparity verify`; empty for the subject's own origin."""
+    use_cache: bool = True
 
 
 def examine(request: ExamineRequest) -> Iterator[Started | Verdict | Placements]:
@@ -73,7 +77,7 @@ def examine(request: ExamineRequest) -> Iterator[Started | Verdict | Placements]
     for cell in request.cells:
         yield Started(cell)
         question, work = bench.work(cell)
-        yield judged(cell, question, request.subject.origin, work)
+        yield judged(cell, question, request.origin or request.subject.origin, work)
     yield from bench.placements()
 
 
@@ -82,6 +86,7 @@ class Bench:
 
     def __init__(self, request: ExamineRequest) -> None:
         self.request = request
+        self.values = Values(use_cache=request.use_cache)
         self.sessions: dict[tuple[str, str], Session] = {}
         self.exact_values: dict[Point, tuple[Outputs, Outputs]] = {}
         self.logits = frozenset(
@@ -99,12 +104,11 @@ class Bench:
 
     def meaning(self, point: Point) -> Comparison:
         """The artifact in float64 against the reference in float64."""
-        request, exact = self.request, self.exact()
-        feeds = self.feeds(point)
-        got = exact.run(feeds)
+        request, feeds = self.request, self.feeds(point)
+        got = self.exact_run(feeds)
         if request.against is not None:
             other = self.exact(request.against)
-            shared = exact.fingerprints() & other.fingerprints()
+            shared = self.exact().fingerprints() & other.fingerprints()
             own = self.unrename_feeds(feeds)
             want = self.rename(other.run(own))
             theirs = self.rename(other.constant_noise(own, shared=shared, draws=DRAWS, seed=0))
@@ -116,7 +120,7 @@ class Bench:
             raise SubjectError("there is no reference to hold the meaning against", remedy="give one with --against")
         noise = {name: np.zeros(np.atleast_1d(v).shape[:-1]) for name, v in want.items()}
         if _further_apart(want, got, MEANING_FLOOR):
-            ours = exact.constant_noise(feeds, shared=shared, draws=DRAWS, seed=0)
+            ours = self.constant_noise(feeds, shared)
             noise = {name: np.maximum(ours[name], theirs.get(name, 0.0)) for name in want if name in ours}
         return compare(want, got, noise, floor=MEANING_FLOOR, failure=Status.MEANING, logits=self.logits)
 
@@ -127,24 +131,22 @@ class Bench:
         dtypes = {o.name: o.dtype for o in self.request.artifact.outputs}
         if self.request.references is not None:
             dtypes = self.rename(self.request.references.dtypes[self.reference_dtype()])
-        floor = self.exact().unit_roundoff
+        floor = self.unit_roundoff()
         return compare(want, got, noise, floor=floor, failure=Status.ARITHMETIC, dtypes=dtypes, logits=self.logits)
 
     def property(self, cell: Cell) -> Comparison:
         """A property of one runtime's own outputs."""
-        request, exact = self.request, self.exact()
+        request, roundoff = self.request, self.unit_roundoff()
         in_double = cell.runtime == plugins.MEANING
-        share = 2.0**-53 / exact.unit_roundoff if in_double else 1.0
+        share = 2.0**-53 / roundoff if in_double else 1.0
         setting = invariants.Setting(
             subject=request.subject,
             sizes=parse_shape(request.subject, cell.shape),
             dtype=cell.artifact.dtype,
             feeds=self.feeds(Point(cell.shape, "normal")),
             run=lambda feeds: self.session(cell.runtime).run(self.cast(feeds)),
-            noise=lambda feeds: {
-                name: value * share for name, value in exact.noise(self.cast(feeds), draws=DRAWS, seed=0).items()
-            },
-            floor=DOUBLE_FLOOR if in_double else exact.unit_roundoff,
+            noise=lambda feeds: {name: value * share for name, value in self.noise(self.cast(feeds)).items()},
+            floor=DOUBLE_FLOOR if in_double else roundoff,
             companions={
                 role: lambda feeds, a=artifact: self.session(cell.runtime, a).run(feeds)  # type: ignore[misc]  # a default argument binds the loop's value
                 for role, artifact in request.companions.items()
@@ -162,9 +164,42 @@ class Bench:
     def exact_at(self, point: Point) -> tuple[Outputs, Outputs]:
         """The artifact's float64 outputs and their Monte Carlo noise at a point."""
         if point not in self.exact_values:
-            feeds, exact = self.feeds(point), self.exact()
-            self.exact_values[point] = exact.run(feeds), exact.noise(feeds, draws=DRAWS, seed=0)
+            feeds = self.feeds(point)
+            self.exact_values[point] = self.exact_run(feeds), self.noise(feeds)
         return self.exact_values[point]
+
+    def exact_run(self, feeds: Feeds) -> Outputs:
+        """The artifact's float64 outputs."""
+        return self.values.known(
+            "exact", self.request.artifact.sha256, feeds_digest(feeds), compute=lambda: self.exact().run(feeds)
+        )
+
+    def noise(self, feeds: Feeds) -> Outputs:
+        """Honest rounding of the artifact's dtype on these feeds."""
+        return self.values.known(
+            f"noise {DRAWS}",
+            self.request.artifact.sha256,
+            feeds_digest(feeds),
+            compute=lambda: self.exact().noise(feeds, draws=DRAWS, seed=0),
+        )
+
+    def constant_noise(self, feeds: Feeds, shared: frozenset[str]) -> Outputs:
+        """What the constants explain that the reference does not have."""
+        return self.values.known(
+            f"constants {DRAWS}",
+            self.request.artifact.sha256,
+            feeds_digest(feeds),
+            *sorted(shared),
+            compute=lambda: self.exact().constant_noise(feeds, shared=shared, draws=DRAWS, seed=0),
+        )
+
+    def unit_roundoff(self) -> float:
+        """Of the artifact's dtype; the file is not loaded where an earlier run knows it."""
+        name = "unit_roundoff"
+        known = self.values.known(
+            name, self.request.artifact.sha256, compute=lambda: {name: np.asarray(self.exact().unit_roundoff)}
+        )
+        return float(known[name])
 
     def session(self, runtime: str, artifact: Artifact | None = None) -> Session:
         """A loaded session, kept for the other cells."""

@@ -54,6 +54,9 @@ class Settings:
     resume: bool = False
     use_cache: bool = True
     expectations: tuple[Expectation, ...] = ()
+    """Known failures that the user names; they apply to every subject."""
+    catalogue_expectations: tuple[Expectation, ...] = ()
+    """Known failures of the catalogue; they never apply to a user's own subject, whatever its name."""
     timed: tuple[str, ...] = ()
     """Globs over subject names whose latency is measured."""
     runtimes: tuple[Availability, ...] = ()
@@ -86,7 +89,7 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
     done = _read_results(results) if settings.resume else {}
     with tempfile.TemporaryDirectory(prefix="onnxparity-") as folder, _open_results(results) as lines:
         works = [_work(s, planned[s.target.subject.name], Path(folder), settings, done) for s in selected]
-        on_found = _gatherer(gathered, lines, settings.expectations, listener)
+        on_found = _gatherer(gathered, lines, _expected(selected, settings), listener)
         run_all(works, slots=settings.slots, limit=settings.limit, on_found=on_found)
     verdicts = reconcile(cells, gathered.verdicts, {s.target.subject.name: s.target.subject for s in selected})
     latency = measure(
@@ -114,7 +117,7 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
 
 
 def _gatherer(
-    gathered: Gathered, lines: TextIO, expected: Sequence[Expectation], listener: Listener
+    gathered: Gathered, lines: TextIO, expected: Mapping[str, Sequence[Expectation]], listener: Listener
 ) -> Callable[[Found], None]:
     """Keeps what comes, and appends verdicts to the results file at once, so that an interrupted run can go on."""
 
@@ -127,11 +130,20 @@ def _gatherer(
             if found.sha256 is not None:
                 lines.write(json.dumps({"sha256": found.sha256, "verdict": verdict_to_json(found.verdict)}) + "\n")
                 lines.flush()
-            verdict = expectations.apply(found.verdict, expected)
+            verdict = expectations.apply(found.verdict, expected[found.verdict.cell.artifact.subject])
             gathered.verdicts.append(verdict)
             listener.found(verdict)
 
     return on_found
+
+
+def _expected(selected: Sequence[Selected], settings: Settings) -> dict[str, tuple[Expectation, ...]]:
+    """The known failures of each subject, by its name."""
+    return {
+        s.target.subject.name: settings.expectations
+        + (settings.catalogue_expectations if s.target.subject.kind == "catalogue" else ())
+        for s in selected
+    }
 
 
 def _work(

@@ -63,16 +63,14 @@ def keys(target: Target, options: Options) -> tuple[ArtifactKey, ...]:
 
 
 def plan(target: Target, options: Options) -> tuple[Cell, ...]:
-    """Every cell of a target, in a stable order; none where no artifact of it is asked for.
+    """Every cell of a target, in a stable order; none where no artifact of it would be judged.
 
     Raises UsageError for a shape that does not fit.
     """
-    artifacts = keys(target, options)
-    if not artifacts:  # the module's own cells would pass without a single file behind them
+    judged = [cell for key in keys(target, options) for cell in _artifact_cells(target, options, key)]
+    if not judged:  # the module's own cells would pass without a single file behind them
         return ()
-    cells = [*_torch_cells(target, options)]
-    for key in artifacts:
-        cells += _artifact_cells(target, options, key)
+    cells = [*_torch_cells(target, options), *judged]
     if options.cells:
         cells = [c for c in cells if any(fnmatchcase(c.id, wanted) for wanted in options.cells)]
     return tuple(dict.fromkeys(cells))

@@ -175,6 +175,8 @@ class Slot:
                 examples=work.examples,
                 companions=companions,
                 renamed=work.renamed,
+                origin=work.subject.origin,
+                use_cache=work.use_cache,
             )
             try:
                 for item in self.native.call("examine", request, limit=self.limit):

@@ -332,6 +332,14 @@ def test_text_and_unknown_ranks_are_refused(write_file: WriteFile) -> None:
         assert said in str(raised.value.got)
 
 
+def test_two_outputs_of_one_name_are_refused(write_file: WriteFile) -> None:
+    twin = value("y", ["batch", 8])
+    path = write_file([helper.make_node("Relu", ["x"], ["y"])], outputs=[twin, twin])
+
+    with pytest.raises(UsageError, match="two outputs alike"):
+        read_given(path)
+
+
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "notes.onnx"
     path.write_text("no model")

@@ -199,20 +199,35 @@ def test_inputs_in_another_float_than_the_artifacts_are_an_error(
     assert found(read_file(path, dtype="float16"), make_subject(BATCH, x="float32")) == []
 
 
+def looked_up(weight: TensorProto, to: int) -> tuple[list[NodeProto], list[TensorProto]]:
+    """Rows of a table, cast to the output's dtype: a model whose only inputs are integers."""
+    nodes = [helper.make_node("Gather", [weight.name, "x"], ["row"]), helper.make_node("Cast", ["row"], ["y"], to=to)]
+    return nodes, [weight]
+
+
+@pytest.mark.parametrize(
+    ("to", "rank", "expected"),
+    [
+        (TensorProto.FLOAT, 2, [("float-dtype-mismatch", "error")]),
+        (TensorProto.FLOAT16, 2, [("float-dtype-mismatch", "warning")]),
+        (TensorProto.FLOAT16, 1, []),
+    ],
+    ids=["nothing is half", "the output is half", "only a vector"],
+)
 def test_weights_in_another_float_than_the_artifacts_are_found(
-    make_subject: MakeSubject, write_file: WriteFile, read_file: ReadFile
+    make_subject: MakeSubject,
+    write_file: WriteFile,
+    read_file: ReadFile,
+    to: int,
+    rank: int,
+    expected: list[tuple[str, str]],
 ) -> None:
-    full = numpy_helper.from_array(np.ones(8, np.float32), "w")
-    half = numpy_helper.from_array(np.ones(8, np.float16), "h")
-    nodes = [
-        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.FLOAT),
-        helper.make_node("Add", ["c", "w"], ["s"]),
-        helper.make_node("Cast", ["s"], ["y"], to=TensorProto.FLOAT16),
-    ]
-    alone = write_file(nodes, initializers=[full], dtype=TensorProto.FLOAT16)
-    assert found(read_file(alone, dtype="float16"), make_subject(BATCH)) == [("float-dtype-mismatch", "error")]
-    mixed = write_file(nodes, initializers=[full, half], dtype=TensorProto.FLOAT16)
-    assert found(read_file(mixed, dtype="float16"), make_subject(BATCH)) == [("float-dtype-mismatch", "warning")]
+    nodes, initializers = looked_up(numpy_helper.from_array(np.ones((4,) * rank, np.float32), "w"), to)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"])]
+    outputs = [helper.make_tensor_value_info("y", to, ["batch", 4][:rank])]
+    path = write_file(nodes, initializers=initializers, inputs=inputs, outputs=outputs)
+
+    assert found(read_file(path, dtype="float16"), make_subject({"x": ("batch",)}, x="int64")) == expected
 
 
 def test_computing_in_half_inside_a_float32_file_is_a_warning(

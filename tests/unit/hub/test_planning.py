@@ -76,6 +76,12 @@ def test_a_dtype_that_the_subject_does_not_offer_leaves_nothing_to_pass() -> Non
     assert plan(TARGET, dataclasses.replace(OPTIONS, dtypes=("float8",))) == (), "the oracle alone verifies no artifact"
 
 
+def test_runtimes_that_judge_no_file_leave_nothing_to_pass() -> None:
+    assert plan(TARGET, dataclasses.replace(OPTIONS, runtimes=("torch-float64", "torch-eager"))) == ()
+    unknown = dataclasses.replace(TARGET, given=GIVEN, has_reference=False)
+    assert plan(unknown, dataclasses.replace(OPTIONS, runtimes=("torch-float64", "onnx-float64"))) == ()
+
+
 def test_meaning_needs_a_reference_and_the_oracle_needs_an_oracle() -> None:
     assert "onnx-float64" not in {c.runtime for c in plan(Target(CAUSAL, has_reference=False), OPTIONS)}
     assert "torch-float64" not in {c.runtime for c in plan(Target(CAUSAL), OPTIONS)}

@@ -10,25 +10,41 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
 import psutil
 import pytest
+from onnx import helper
 
 from onnxparity import worker as module
+from onnxparity.artifact import Artifact, FileInput
 from onnxparity.errors import InternalError, OnnxParityError, UsageError, WorkerCrashedError, WorkerTimeoutError
+from onnxparity.examining import ExamineRequest
+from onnxparity.outcome import Status, Verdict
+from onnxparity.plan import ArtifactKey
 from onnxparity.worker import Worker
+from tests.unit.hub.subjects import WIDTH, cell, subject
 
 LIMIT = 60.0
 Answers = list[object]
 
 
-@pytest.fixture(autouse=True)
-def _jobs_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+@pytest.fixture(autouse=True, scope="module")
+def _jobs_on_the_path() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        yield
 
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     """A worker that is ended with the test."""
+    with Worker() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def steady() -> Iterator[Worker]:
+    """One worker for all tests in which none should die."""
     with Worker() as made:
         yield made
 
@@ -45,61 +61,67 @@ def pid_of(worker: Worker) -> int:
     return pid
 
 
+def children() -> set[int]:
+    """Processes that run below this one."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
 def works_again(worker: Worker, old: int) -> None:
     """Asserts that the next call is answered, by another process, and that the old one is gone."""
     assert pid_of(worker) != old
     assert not psutil.pid_exists(old)
 
 
-def test_items_come_in_order_and_one_process_serves_many_calls(worker: Worker) -> None:
-    first = pid_of(worker)
-    assert ask(worker, "count", 5) == [0, 1, 2, 3, 4]
-    assert ask(worker, "echo", {"a": (1, None)}) == [{"a": (1, None)}, first]
+def test_items_come_in_order_and_one_process_serves_many_calls(steady: Worker) -> None:
+    first = pid_of(steady)
+    assert ask(steady, "count", 5) == [0, 1, 2, 3, 4]
+    assert ask(steady, "echo", {"a": (1, None)}) == [{"a": (1, None)}, first]
 
 
 def test_no_process_runs_before_the_first_call() -> None:
+    before = children()
     with Worker() as idle:
-        assert psutil.Process().children() == []
+        assert children() == before
         idle.close()
     Worker().close()
 
 
-def test_an_error_of_this_package_comes_back_as_itself(worker: Worker) -> None:
-    pid = pid_of(worker)
+def test_an_error_of_this_package_comes_back_as_itself(steady: Worker) -> None:
+    pid = pid_of(steady)
     items: Answers = []
     with pytest.raises(UsageError) as raised:
-        items.extend(worker.call("worker_jobs:refuse", "no", limit=LIMIT))
+        items.extend(steady.call("worker_jobs:refuse", "no", limit=LIMIT))
     error = raised.value
     assert type(error) is UsageError
     assert (error.what, error.expected, error.got, error.remedy) == ("no", "a", "b", "c")
-    assert pid_of(worker) == pid, "the worker lives on"
+    assert pid_of(steady) == pid, "the worker lives on"
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, EOFError, BrokenPipeError, ConnectionResetError, OSError])
-def test_any_other_exception_is_an_internal_error_with_its_traceback(worker: Worker, kind: type[Exception]) -> None:
-    pid = pid_of(worker)
+def test_any_other_exception_is_an_internal_error_with_its_traceback(steady: Worker, kind: type[Exception]) -> None:
+    pid = pid_of(steady)
     with pytest.raises(InternalError, match=f"{kind.__name__} in worker_jobs:stumble: .*stumbled") as raised:
-        ask(worker, "stumble", kind)
+        ask(steady, "stumble", kind)
     assert raised.value.exit_code == 70
     assert raised.value.got is not None and "worker_jobs.py" in raised.value.got
-    assert pid_of(worker) == pid
+    assert pid_of(steady) == pid
 
 
 @pytest.mark.parametrize("job", ["nothing", "worker_jobs:nothing", "no_such_module:echo", ""])
-def test_an_unknown_job_is_an_internal_error(worker: Worker, job: str) -> None:
+def test_an_unknown_job_is_an_internal_error(steady: Worker, job: str) -> None:
     with pytest.raises(InternalError):
-        list(worker.call(job, None, limit=LIMIT))
-    assert ask(worker, "count", 1) == [0]
+        list(steady.call(job, None, limit=LIMIT))
+    assert ask(steady, "count", 1) == [0]
 
 
-def test_what_cannot_be_sent_is_an_internal_error(worker: Worker) -> None:
-    pid = pid_of(worker)
+def test_what_cannot_be_sent_is_an_internal_error(steady: Worker) -> None:
+    pid = pid_of(steady)
     with pytest.raises(InternalError, match="unpicklable"):
-        ask(worker, "unpicklable")
-    assert pid_of(worker) == pid
+        ask(steady, "unpicklable")
+    assert pid_of(steady) == pid
     with pytest.raises(Exception, match=r"pickle|local object"):
-        ask(worker, "echo", lambda: None)
-    assert ask(worker, "count", 1) == [0]
+        ask(steady, "echo", lambda: None)
+    assert ask(steady, "count", 1) == [0]
 
 
 def test_what_cannot_be_received_does_not_reach_the_next_call(worker: Worker) -> None:
@@ -190,9 +212,10 @@ def test_a_worker_outlives_the_limit_of_its_start(worker: Worker, monkeypatch: p
 
 def test_a_worker_that_does_not_start_in_time_is_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "START_LIMIT", 0.0)
+    before = children()
     with Worker() as slow, pytest.raises(WorkerCrashedError, match="start"):
         ask(slow, "count", 1)
-    assert psutil.Process().children() == []
+    assert children() == before
 
 
 def test_a_worker_that_cannot_start_is_a_crash_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,14 +249,17 @@ def test_without_a_process_suspend_and_resume_do_nothing(worker: Worker) -> None
     assert pid_of(worker) != os.getpid()
 
 
-def test_nothing_is_left_running(worker: Worker) -> None:
+def test_nothing_is_left_running() -> None:
+    before = children()
+    worker = Worker()
     pid = pid_of(worker)
+    assert children() == before | {pid}
     worker.close()
-    assert not psutil.pid_exists(pid)
+    assert children() == before
     worker.close()
     with pytest.raises(WorkerTimeoutError), Worker() as other:
         ask(other, "sleep", 600.0, limit=0.1)
-    assert psutil.Process().children() == []
+    assert children() == before
 
 
 def test_threads_are_limited_unless_they_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,6 +275,26 @@ def test_a_worker_that_probes_never_loads_torch(worker: Worker) -> None:
     found = ask(worker, "modules", (("probe", ("ort-cpu",)),))
     assert "onnxruntime" in found
     assert "onnxparity.runtimes.ort_cpu" in found
+    assert not [name for name in found if str(name).split(".")[0] == "torch"]
+
+
+def test_a_worker_that_judges_never_loads_torch(worker: Worker, tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", "sequence", WIDTH])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["batch", "sequence", WIDTH])
+    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "softmax", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "softmax.onnx")
+    key = ArtifactKey("subject", "file", 18, "float32")
+    taken, given = ((FileInput(v, "float32", ("batch", "sequence", WIDTH)),) for v in ("x", "y"))
+    path = str(tmp_path / "softmax.onnx")
+    artifact = Artifact(key, path, "0", 1, False, 18, 18, 8, {}, taken, given, {"Softmax": 1}, 0, None, False)
+    cells = (cell(key=key), cell("causality", key), cell("batch-invariance", key, "onnx-float64"))
+    request = ExamineRequest(subject(properties=("causality",)), artifact, cells)
+
+    verdicts = [v for v in worker.call("examine", request, limit=LIMIT) if isinstance(v, Verdict)]
+    assert [(v.cell, v.status) for v in verdicts] == [(c, Status.PASS) for c in cells]
+    found = ask(worker, "modules", ())
+    assert {"onnxruntime", "onnxparity.examining", "onnxparity.runtimes.onnx_float64"} <= set(found)
     assert not [name for name in found if str(name).split(".")[0] == "torch"]
 
 
