@@ -27,6 +27,8 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _BOOKKEEPING = re.compile(r"^_(parameters|buffers|modules|compiled_call_impl|non_persistent_buffers_set)$|hooks")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
+_DEEPEST = 150
+"""Objects inside objects; each takes some frames of Python's thousand."""
 
 
 class Describer:
@@ -39,6 +41,8 @@ class Describer:
         self._met: dict[int, tuple[int, Value]] = {}
         """The objects met so far, so that cycles end and shared tensors are written once. They are held, because
         Python gives the id of one that is gone to the next."""
+
+        self._depth = 0
 
     def hexdigest(self) -> str:
         """Of all that was given so far."""
@@ -61,7 +65,12 @@ class Describer:
             self.text(f"again {self._met[id(value)][0]}")
         else:
             self._met[id(value)] = (len(self._met), value)
-            self._compound(value)
+            self._depth += 1
+            if self._depth > _DEEPEST:
+                self.text(f"{type(value).__qualname__} {_unlike_anything()}")
+            else:
+                self._compound(value)
+            self._depth -= 1
 
     def _compound(self, value: Value) -> None:
         self.text(type(value).__qualname__)
@@ -91,13 +100,14 @@ class Describer:
         self.text(f"{type(value).__module__}.{type(value).__qualname__}")
         # Configurations of transformers, torch.device, torch.dtype and the like tell all in their repr.
         if "__repr__" in {n for c in type(value).__mro__[:-1] for n in vars(c)} and not dataclasses.is_dataclass(value):
-            self.text(_ADDRESS.sub("", repr(value)))
+            self.text(_safe_repr(value))
         if isinstance(value, partial):
             self.value(value.func)
         for name, entry in sorted(getattr(value, "__dict__", {}).items()):
             self.text(str(name))
             self.value(entry)
-        for name in getattr(type(value), "__slots__", ()):
+        slots = getattr(type(value), "__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
             self.text(name)
             self.value(getattr(value, name, None))
 
@@ -146,6 +156,18 @@ class Describer:
                 self.text("an empty cell")
 
 
+def _unlike_anything() -> str:
+    """Stands for what cannot be read: it equals nothing, not even itself, so that nothing is reused for it."""
+    return f"unreadable {uuid.uuid4().hex}"
+
+
+def _safe_repr(value: Value) -> str:
+    try:
+        return _ADDRESS.sub("", repr(value))
+    except Exception:  # the value's own code
+        return _unlike_anything()
+
+
 def _is_plain(value: Value) -> bool:
     if isinstance(value, dict):
         value = [*value.keys(), *value.values()]
@@ -164,8 +186,8 @@ def _tensor(value: Tensor | npt.NDArray[Any], content: bool) -> str:  # Any: the
             raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
         return f"{text} {hashlib.sha256(raw.data).hexdigest()}"
     except (RuntimeError, NotImplementedError, TypeError, ValueError):
-        # A fake, sparse or meta tensor: its values cannot be read, so it equals nothing, not even itself.
-        return f"{text} unreadable {uuid.uuid4().hex}"
+        # A fake, sparse or meta tensor: its values cannot be read.
+        return f"{text} {_unlike_anything()}"
 
 
 @lru_cache(maxsize=65536)

@@ -58,7 +58,7 @@ class DynamoExporter:
             raise ValueError(f"external_data_above must be 0 to {3 << 29} bytes, got {external_data_above}")
         self._external_data_above = external_data_above
         self._reuse = reuse
-        self._last: tuple[str, Program] | None = None
+        self._last: tuple[str, Program | ExportError] | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -80,15 +80,24 @@ class DynamoExporter:
 
         `subject.inputs` and `subject.outputs` name, in order, the tensors of `example`, then `kwargs`, and of
         what forward returns. Dynamic dims come from the subject's axes unless `dynamic_shapes` is given. The
-        last program is kept and used again while module, example and dims are the same by content; `seconds`
-        counts this call alone. Raises ExportError where no file, or not the asked one, came out; LintError
-        where shape inference refuses it.
+        last program, or why there is none, is kept and used again while module, example and dims are the same by
+        content; `seconds` counts this call alone. Raises ExportError where no file, or not the asked one, came
+        out; LintError where shape inference refuses it.
         """
         start = time.perf_counter()
+        path.unlink(missing_ok=True)
         wanted = program_key(module, example, subject, dynamic_shapes=dynamic_shapes, kwargs=kwargs)
         if self._last is None or self._last[0] != wanted:
-            self._last = None
-            self._last = (wanted, self.program(module, example, subject, dynamic_shapes=dynamic_shapes, kwargs=kwargs))
+            self._last = None  # so that the old program's memory is free for the new one
+            try:
+                found: Program | ExportError = self.program(
+                    module, example, subject, dynamic_shapes=dynamic_shapes, kwargs=kwargs
+                )
+            except ExportError as error:
+                found = error
+            self._last = (wanted, found)
+        if isinstance(self._last[1], ExportError):
+            raise self._last[1]
         return self.convert(self._last[1], key, path, started=start)
 
     def program(

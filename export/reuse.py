@@ -48,7 +48,7 @@ def reusing(decomposed: Decomposed) -> Iterator[bool]:
 def _operators(program: ExportedProgram) -> set[str]:
     graphs = (module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule))
     targets = (node.target for graph in graphs for node in graph.nodes)
-    return {target.name() for target in targets if isinstance(target, torch._ops.OpOverload)}
+    return {str(target.name()) for target in targets if isinstance(target, torch._ops.OpOverload)}  # type: ignore[no-untyped-call]  # torch's own
 
 
 def _one_registry(build: Callable[[int], Registry]) -> object:

@@ -83,7 +83,7 @@ def _find(name_and_importer: tuple[str, Path]) -> Path | None:
     """The first-party file behind an import, without importing it."""
     name, importer = name_and_importer
     level = len(name) - len(name.lstrip("."))
-    if level == 0 and name in sys.modules:
+    if level == 0 and (name in sys.modules or _is_installed(name.partition(".")[0])):
         return _file_of(name)
     parts = name[level:].split(".") if name[level:] else []
     bases = [importer.parents[level - 1]] if level else [Path(entry or ".") for entry in sys.path]
@@ -93,6 +93,12 @@ def _find(name_and_importer: tuple[str, Path]) -> Path | None:
             if candidate is not None and candidate.is_file():
                 return _first_party(str(candidate))
     return None
+
+
+def _is_installed(top: str) -> bool:
+    """Whether a top-level package is Python's own, or loaded from where packages are installed."""
+    file = getattr(sys.modules.get(top), "__file__", None)
+    return top in sys.stdlib_module_names or (file is not None and _first_party(file) is None)
 
 
 def _file_of(module: str) -> Path | None:

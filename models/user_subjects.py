@@ -1,7 +1,7 @@
 """Subjects that a user brings: `package.module:factory`, imported from the working directory.
 
-A factory takes no arguments and returns `(module, args)`, `(module, args, dynamic_shapes)`, or a mapping with the
-keys `module`, `args` and, where wanted, `kwargs` and `dynamic_shapes`, as `torch.export.export` takes them.
+A factory takes no arguments and returns `(module, args)`, `(module, args, kwargs, dynamic_shapes)`, or a mapping with
+the keys `module`, `args` and, where wanted, `kwargs` and `dynamic_shapes`, as `torch.export.export` takes them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Brought", "example_feeds", "load_factory"]
 
 Shapes = Any  # Any: torch.export's own nested structure
 KNOWN = ("module", "args", "kwargs", "dynamic_shapes")
-SHAPE = "(module, args), (module, args, dynamic_shapes), or a dict with the keys " + ", ".join(KNOWN)
+SHAPE = "(module, args), (module, args, kwargs, dynamic_shapes), or a dict with the keys " + ", ".join(KNOWN)
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def _unpack(spec: str, made: Any) -> tuple[nn.Module, tuple[Value, ...], Mapping
             if near := difflib.get_close_matches(str(key), KNOWN, n=1, cutoff=0.75):
                 _wrong(spec, f"the key {key!r}", f"did you mean {near[0]!r}?")
             notes.append(f"the factory's key {key!r} is not used")
-    elif isinstance(made, tuple) and len(made) in (2, 3):
-        parts = dict(zip(("module", "args", "dynamic_shapes"), made, strict=False))
+    elif isinstance(made, tuple) and len(made) in (2, 4):
+        parts = dict(zip(KNOWN, made, strict=False))
     else:
         _wrong(spec, type(made).__name__ if not isinstance(made, tuple) else f"a tuple of {len(made)}")
     module, args, kwargs = parts.get("module"), parts.get("args", ()), parts.get("kwargs") or {}

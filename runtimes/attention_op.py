@@ -15,7 +15,7 @@ from onnx.reference.op_run import OpRun
 
 from onnxparity.protocols import Array
 
-__all__ = ["Attention", "Rounded", "attention", "softmax_size"]
+__all__ = ["Attention", "Rounded", "attention"]
 
 
 class Rounded(Protocol):
@@ -27,6 +27,10 @@ class Rounded(Protocol):
 
     def product(self, a: Array, b: Array) -> Array:
         """a @ b as it came out."""
+        ...
+
+    def softmax(self, probabilities: Array, scores: Array) -> Array:
+        """A softmax of the scores over the last axis as it came out."""
         ...
 
 
@@ -104,12 +108,6 @@ def attention(
     return y, k, v, stages[qk_matmul_output_mode]
 
 
-def softmax_size(probabilities: Array, scores: Array, axes: tuple[int, ...]) -> Array:
-    """What a softmax's error is relative to: a score that lies d below the largest is off by u·d, so exp by u·d."""
-    depth = np.max(scores, axis=axes, keepdims=True) - scores
-    return np.asarray(probabilities * (1 + np.where(probabilities > 0, depth, 0)))
-
-
 def _heads(x: Array, heads: int | None) -> Array:
     """(B, T, H*D) to (B, H, T, D)."""
     if not heads:
@@ -181,7 +179,7 @@ def _weights(biased: Array, bias: Array, precision: int | None, rounded: Rounded
     e = np.exp(wide - top.astype(wide.dtype))
     total = np.sum(e, axis=-1, keepdims=True)
     p = np.where(hidden, 0, e / np.where(hidden, 1, total)).astype(biased.dtype)
-    return p if rounded is None else rounded.round(p, softmax_size(p, np.where(hidden, 0, biased), (-1,)))
+    return p if rounded is None else rounded.softmax(p, np.where(hidden, 0, biased))
 
 
 def _product(a: Array, b: Array, rounded: Rounded | None) -> Array:

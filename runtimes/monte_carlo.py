@@ -23,7 +23,7 @@ from onnxparity.runtimes.float64_graph import Float64Graph, widened
 from onnxparity.runtimes.operator_table import Rounding
 from onnxparity.runtimes.promotion import MASK, Constant, rounded_when_stored
 from onnxparity.runtimes.quantised_ops import is_integer
-from onnxparity.runtimes.rounding_sizes import product_size, sizes
+from onnxparity.runtimes.rounding_sizes import product_size, sizes, softmax_size
 from onnxparity.runtimes.scope import Step, Value
 
 __all__ = ["constant_noise", "fingerprints", "noise"]
@@ -191,6 +191,10 @@ class RoundingErrors(Moving):
         """a @ b, rounded."""
         y = a @ b
         return self.round(y, product_size(a, b, y, self._roundoff))
+
+    def softmax(self, probabilities: Array, scores: Array) -> Array:
+        """A softmax of the scores over the last axis, rounded."""
+        return self.round(probabilities, softmax_size(probabilities, scores, (-1,), self._roundoff))
 
 
 class StorageErrors(Moving):

@@ -43,17 +43,17 @@ _BY_KIND = {
         Size Slice SpaceToDepth Split SplitToSequence Squeeze TensorScatter Tile Transpose Trilu Unsqueeze Where Xor
         """,
     Rounding.RESULT: """
-        Acos Acosh Add Asin Asinh Atan Atanh Celu Cos Cosh DequantizeLinear Div Elu Erf Exp HardSigmoid HardSwish
-        LeakyRelu Log Mish Mul PRelu Pow Reciprocal ReduceL2 ReduceProd ReduceSumSquare Selu Shrink Sigmoid Sin Sinh
-        Softplus Softsign Sqrt Sub Swish Tan Tanh ThresholdedRelu
+        Acos Acosh Add Asin Asinh Atan Atanh Cos Cosh DequantizeLinear Div Erf Exp HardSigmoid HardSwish LeakyRelu Log
+        Mish Mul PRelu Pow Reciprocal ReduceProd Shrink Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh ThresholdedRelu
         """,
     Rounding.SUMS: """
         AveragePool Conv ConvTranspose CumSum Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean ReduceSum
         Resize Sum
         """,
     Rounding.SIZED: """
-        BatchNormalization Cast CastLike Gelu GroupNormalization InstanceNormalization LayerNormalization LogSoftmax
-        LpNormalization RMSNormalization ReduceLogSum ReduceLogSumExp RotaryEmbedding ScatterElements ScatterND Softmax
+        BatchNormalization Cast CastLike Celu Elu Gelu GroupNormalization InstanceNormalization LayerNormalization
+        LogSoftmax LpNormalization RMSNormalization ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare
+        RotaryEmbedding ScatterElements ScatterND Selu Sigmoid Softmax Swish
         """,
     Rounding.STEPS: "Attention",
     Rounding.DECIDES: """

@@ -15,15 +15,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnxparity.protocols import Array
-from onnxparity.runtimes.attention_op import softmax_size
 from onnxparity.runtimes.operator_table import Rounding
 from onnxparity.runtimes.reference_ops import rotated, softmax_axes
 from onnxparity.runtimes.scope import Step, Value
 
-__all__ = ["product_size", "sizes"]
+__all__ = ["product_size", "sizes", "softmax_size"]
 
 SUMMED_WIDER = 2.0**-23
 """A dtype with a unit roundoff above this is summed in float32."""
+NEGLIGIBLE = 2.0**-10
+"""A term this many roundoffs below the largest adds nothing, even with a thousand of its kind."""
 
 Sizes = Sequence[Array | None]
 Count = int | Array
@@ -34,7 +35,7 @@ def sizes(step: Step, arguments: Sequence[Value], results: Sequence[Value], roun
     if step.rounding is Rounding.RESULT:
         return [np.abs(r) for r in results]
     if step.rounding is Rounding.SUMS:
-        if roundoff > SUMMED_WIDER or step.op not in _SUMS:
+        if step.op not in _SUMS or (roundoff > SUMMED_WIDER and step.op != "CumSum"):
             return _on_magnitudes(step, arguments)
         return _SUMS[step.op](step, arguments, results)
     if step.rounding is Rounding.SIZED:
@@ -49,10 +50,29 @@ def product_size(a: Array, b: Array, y: Array, roundoff: float) -> Array:
     return _partial_sums(y, (a * a) @ (b * b), _counted(a, roundoff) if a.ndim > 1 else a.shape[-1])
 
 
+def softmax_size(probabilities: Array, scores: Array, axes: tuple[int, ...], roundoff: float) -> Array:
+    """Of a softmax: a score that lies d below the largest is off by u·d and so is its exponential; and the sum."""
+    depth = np.max(scores, axis=axes, keepdims=True) - scores
+    relative = 1 + np.where(probabilities > 0, depth, 0)
+    if roundoff <= SUMMED_WIDER:
+        squares = np.sum(probabilities * probabilities, axis=axes, keepdims=True)
+        terms = np.count_nonzero(probabilities > roundoff * NEGLIGIBLE, axis=axes, keepdims=True)
+        relative = relative + _positive_sum(squares, np.maximum(terms, 1))
+    return np.asarray(probabilities * relative)
+
+
+def _positive_sum(squares: Array, terms: Count) -> Array:
+    """Relative size for a sum of positive terms in eight lanes; squares: of the terms' shares of the sum.
+
+    One large term makes its whole lane round at its size, however small the rest.
+    """
+    return np.sqrt((terms - 1) / 8 * (1 / 24 + squares))
+
+
 def _counted(a: Array, roundoff: float) -> Array:
     """How many terms of each row of a (..., M, K) matter, (..., M, 1): what a mask or a softmax zeroed adds nothing."""
     size = np.abs(a)
-    matters = size > roundoff * np.max(size, axis=-1, keepdims=True, initial=0.0)
+    matters = size > roundoff * NEGLIGIBLE * np.max(size, axis=-1, keepdims=True, initial=0.0)
     return np.asarray(np.count_nonzero(matters, axis=-1, keepdims=True))
 
 
@@ -146,7 +166,7 @@ _SUMS: dict[str, Callable[[Step, Sequence[Value], Sequence[Value]], Sizes]] = {
 
 def _softmax(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     x = arguments[0]
-    return [softmax_size(results[0], x, softmax_axes(step.operator, x.ndim, step.attributes["axis"]))]
+    return [softmax_size(results[0], x, softmax_axes(step.operator, x.ndim, step.attributes["axis"]), roundoff)]
 
 
 def _log_softmax(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
@@ -161,12 +181,37 @@ def _layer_norm(step: Step, arguments: Sequence[Value], results: Sequence[Value]
     x, scale, bias = (*arguments, None)[:3]
     _, mean, inverse = results
     axes = tuple(range(step.attributes["axis"] % x.ndim, x.ndim))
-    size = np.abs(x - mean)
-    summed = _mean_size(mean, np.mean(x * x, axis=axes, keepdims=True), x.size // mean.size)
-    if roundoff <= SUMMED_WIDER:  # halves are normalised in float32
-        size = size + summed
+    size, summed = _deviation_size(x, mean, axes, roundoff)
     size = size * inverse * np.abs(scale)
     return [size if bias is None else size + np.abs(bias), summed, inverse]
+
+
+def _deviation_size(x: Array, mean: Array, axes: tuple[int, ...], roundoff: float) -> tuple[Array, Array]:
+    """Of x - mean, the variance's error included, and of the mean. Halves are normalised in float32."""
+    terms = x.size // max(1, mean.size)
+    summed = _mean_size(mean, np.mean(x * x, axis=axes, keepdims=True), terms)
+    deviation = np.abs(x - mean)
+    if roundoff > SUMMED_WIDER:
+        return deviation, summed
+    return deviation * (1 + _root_size(deviation, axes, terms)) + summed, summed
+
+
+def _root_size(x: Array, axes: tuple[int, ...], terms: int) -> Array:
+    """Relative size of the root of a sum of squares."""
+    squares = x * x
+    total = np.sum(squares, axis=axes, keepdims=True)
+    return (
+        _positive_sum(np.sum(squares * squares, axis=axes, keepdims=True) / np.where(total == 0, 1, total) ** 2, terms)
+        / 2
+    )
+
+
+def _rms_norm(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    x, y = arguments[0], np.abs(results[0])
+    if roundoff > SUMMED_WIDER:
+        return [y]
+    axes = tuple(range(step.attributes["axis"] % x.ndim, x.ndim))
+    return [y * (1 + _root_size(x, axes, math.prod(x.shape[a] for a in axes)))]
 
 
 def _channel_norm(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
@@ -174,9 +219,9 @@ def _channel_norm(step: Step, arguments: Sequence[Value], results: Sequence[Valu
     x, scale, bias = arguments
     grouped = x.reshape(x.shape[0], int(step.attributes.get("num_groups", x.shape[1])), -1)
     mean = np.mean(grouped, axis=2, keepdims=True)
-    summed = _mean_size(mean, np.mean(grouped * grouped, axis=2, keepdims=True), grouped.shape[2])
+    size, _ = _deviation_size(grouped, mean, (2,), roundoff)
     inverse = 1 / np.sqrt(np.var(grouped, axis=2, keepdims=True) + step.attributes["epsilon"])
-    normal = ((np.abs(grouped - mean) + summed) * inverse).reshape(x.shape)
+    normal = (size * inverse).reshape(x.shape)
     per_channel = (-1,) + (1,) * (x.ndim - 2)
     scale, bias = (np.abs(np.repeat(v, x.shape[1] // v.size)).reshape(per_channel) for v in (scale, bias))
     return [normal * scale + bias]
@@ -189,8 +234,44 @@ def _batch_norm(step: Step, arguments: Sequence[Value], results: Sequence[Value]
     return [(np.abs(x) + np.abs(mean)) * gain + np.abs(bias)]
 
 
-def _result(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
-    return [np.abs(r) for r in results]
+def _exponential_less_one(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    """Elu, Celu, Selu: exp(x) - 1 near zero is off by what the exponential is off by, which is near 1."""
+    scale = step.attributes["alpha"] * step.attributes.get("gamma", 1.0)
+    return [np.abs(results[0]) + np.where(arguments[0] < 0, abs(scale), 0.0)]
+
+
+def _sigmoid(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    """By way of tanh or of a rational function it is (1 + something)/2, and the error is relative to the 1."""
+    return [np.abs(results[0]) if roundoff > SUMMED_WIDER else np.maximum(np.abs(results[0]), 0.5)]
+
+
+def _swish(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    """x times a sigmoid."""
+    return [np.abs(results[0]) if roundoff > SUMMED_WIDER else np.maximum(np.abs(results[0]), np.abs(arguments[0]) / 2)]
+
+
+def _sum_square(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    terms = arguments[0].size // max(1, results[0].size)
+    return [_root_of_squares(results[0], _on_squares(step, arguments), terms, roundoff)]
+
+
+def _root_of_squares(total: Array, fourth: Array, terms: Count, roundoff: float) -> Array:
+    """Of a sum of squares: no squares cancel, but in float32 every partial sum rounds."""
+    return np.abs(total) if roundoff > SUMMED_WIDER else _partial_sums(total, fourth, terms)
+
+
+def _norm(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    """A root halves the relative error of the sum under it."""
+    terms, y = arguments[0].size // max(1, results[0].size), results[0]
+    fourth = np.square(_on_squares(step, arguments))
+    summed = _root_of_squares(y * y, fourth, terms, roundoff)
+    return [np.abs(y) + summed / np.where(y == 0, 1, 2 * y)]
+
+
+def _normalised(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    """LpNormalization: the norm's error is common to all that is divided by it."""
+    terms = arguments[0].shape[step.attributes["axis"]]
+    return [np.abs(results[0]) * (1 if roundoff > SUMMED_WIDER else math.sqrt(terms / 3 + 1))]
 
 
 def _gelu(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
@@ -228,17 +309,24 @@ _SIZES: dict[str, Callable[[Step, Sequence[Value], Sequence[Value], float], Size
     "BatchNormalization": _batch_norm,
     "Cast": _cast,
     "CastLike": _cast,
+    "Celu": _exponential_less_one,
+    "Elu": _exponential_less_one,
     "Gelu": _gelu,
     "GroupNormalization": _channel_norm,
     "InstanceNormalization": _channel_norm,
     "LayerNormalization": _layer_norm,
     "LogSoftmax": _log_softmax,
-    "LpNormalization": _result,
-    "RMSNormalization": _result,
+    "LpNormalization": _normalised,
+    "RMSNormalization": _rms_norm,
+    "ReduceL2": _norm,
     "ReduceLogSum": _log_sum,
     "ReduceLogSumExp": _log_sum_exp,
+    "ReduceSumSquare": _sum_square,
     "RotaryEmbedding": _rotary,
     "ScatterElements": _scatter,
     "ScatterND": _scatter,
+    "Selu": _exponential_less_one,
+    "Sigmoid": _sigmoid,
     "Softmax": _softmax,
+    "Swish": _swish,
 }

@@ -20,8 +20,8 @@ from onnxparity.errors import SubjectError
 from onnxparity.feeds import regimes
 from onnxparity.grid import Point
 from onnxparity.judge import judged
-from onnxparity.numerics.budget import DOUBLE_FLOOR, MEANING_FLOOR, vector_error
-from onnxparity.numerics.compare import Comparison, compare
+from onnxparity.numerics.budget import DOUBLE_FLOOR, MEANING_FLOOR
+from onnxparity.numerics.compare import Comparison, compare, further_apart, no_noise
 from onnxparity.outcome import Question, Status, Verdict
 from onnxparity.plan import Cell
 from onnxparity.protocols import Array, ExactSession, Feeds, Outputs, Placement, Session
@@ -118,8 +118,8 @@ class Bench:
             theirs = {}
         else:
             raise SubjectError("there is no reference to hold the meaning against", remedy="give one with --against")
-        noise = {name: np.zeros(np.atleast_1d(v).shape[:-1]) for name, v in want.items()}
-        if _further_apart(want, got, MEANING_FLOOR):
+        noise = no_noise(want)
+        if further_apart(want, got, MEANING_FLOOR / 8):
             ours = self.constant_noise(feeds, shared)
             noise = {name: np.maximum(ours[name], theirs.get(name, 0.0)) for name in want if name in ours}
         return compare(want, got, noise, floor=MEANING_FLOOR, failure=Status.MEANING, logits=self.logits)
@@ -144,7 +144,8 @@ class Bench:
             sizes=parse_shape(request.subject, cell.shape),
             dtype=cell.artifact.dtype,
             feeds=self.feeds(Point(cell.shape, "normal")),
-            run=lambda feeds: self.session(cell.runtime).run(self.cast(feeds)),
+            # In float64 nothing is cast: a cache rounded between two steps would not be float64's.
+            run=lambda feeds: self.session(cell.runtime).run(feeds if in_double else self.cast(feeds)),
             noise=lambda feeds: {name: value * share for name, value in self.noise(self.cast(feeds)).items()},
             floor=DOUBLE_FLOOR if in_double else roundoff,
             companions={
@@ -248,15 +249,3 @@ class Bench:
 def _cast(value: Array, dtype: str | None) -> Array:
     wanted = dtype in ("float16", "float32", "float64") and value.dtype.kind == "f"
     return value.astype(dtype) if wanted and dtype is not None else value
-
-
-def _further_apart(want: Outputs, got: Outputs, limit: float) -> bool:
-    """Whether any vector differs by more than the limit, so that a budget has to be measured."""
-    if set(want) != set(got) or any(want[n].shape != got[n].shape for n in want):
-        return False
-    with np.errstate(invalid="ignore"):
-        return not all(
-            np.all(vector_error(np.where(want[n] == got[n], 0.0, got[n] - want[n]), want[n]) <= limit)
-            for n in want
-            if want[n].dtype.kind == "f"
-        )

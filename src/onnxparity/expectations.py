@@ -39,23 +39,28 @@ def load(path: Path) -> tuple[Expectation, ...]:
 
 
 def _entry(path: Path, number: int, entry: object) -> Expectation:
-    if (
-        not isinstance(entry, dict)
-        or set(entry) != FIELDS
-        or not all(isinstance(v, str) and v.strip() for v in entry.values())
-    ):
-        raise UsageError(f"{path}: entry {number} is incomplete", expected=f"text for {sorted(FIELDS)}", got=str(entry))
-    if entry["status"] not in set(Status) - NOT_EXPECTABLE:
+    """One table: text for every field, and where wanted `unless`, a list of globs."""
+    texts = {k: v for k, v in entry.items() if k != "unless"} if isinstance(entry, dict) else {}
+    unless = entry.get("unless", []) if isinstance(entry, dict) else []
+    globs = unless if isinstance(unless, list) else [None]
+    if set(texts) != FIELDS or not all(isinstance(v, str) and v.strip() for v in (*texts.values(), *globs)):
+        wanted = f"text for {sorted(FIELDS)}, and where wanted a list of globs for unless"
+        raise UsageError(f"{path}: entry {number} is incomplete", expected=wanted, got=str(entry))
+    if texts["status"] not in set(Status) - NOT_EXPECTABLE:
         raise UsageError(
-            f"{path}: entry {number} expects {entry['status']!r}",
+            f"{path}: entry {number} expects {texts['status']!r}",
             expected=", ".join(sorted(set(Status) - NOT_EXPECTABLE)),
         )
-    return Expectation(entry["cells"], Status(entry["status"]), entry["reason"], entry["link"])
+    return Expectation(texts["cells"], Status(texts["status"]), texts["reason"], texts["link"], tuple(map(str, globs)))
+
+
+def _holds(expectation: Expectation, cell: str) -> bool:
+    return fnmatchcase(cell, expectation.cells) and not any(fnmatchcase(cell, glob) for glob in expectation.unless)
 
 
 def apply(verdict: Verdict, expectations: Sequence[Expectation]) -> Verdict:
     """XFAIL where the expected status came, XPASS where the cell passed after all, else the verdict as it is."""
-    matching = [e for e in expectations if fnmatchcase(verdict.cell.id, e.cells)]
+    matching = [e for e in expectations if _holds(e, verdict.cell.id)]
     fulfilled = next((e for e in matching if e.status is verdict.status), None)
     if fulfilled is not None:
         return dataclasses.replace(verdict, status=Status.XFAIL, found=verdict.status, expectation=fulfilled)
@@ -72,4 +77,4 @@ def apply(verdict: Verdict, expectations: Sequence[Expectation]) -> Verdict:
 
 def unmatched(ids: Sequence[str], expectations: Sequence[Expectation]) -> tuple[Expectation, ...]:
     """Expectations that fit no planned cell: they name something that no longer exists."""
-    return tuple(e for e in expectations if not any(fnmatchcase(i, e.cells) for i in ids))
+    return tuple(e for e in expectations if not any(_holds(e, i) for i in ids))

@@ -112,6 +112,8 @@ class Expectation:
     status: Status
     reason: str
     link: str
+    unless: tuple[str, ...] = ()
+    """Globs over cell ids that it does not hold for."""
 
 
 @dataclass(frozen=True)

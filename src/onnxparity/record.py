@@ -224,7 +224,9 @@ def verdict_from_json(document: Mapping[str, Any]) -> Verdict:
         found=None if document["found"] is None else Status(document["found"]),
         expectation=None
         if expectation is None
-        else Expectation(**{**expectation, "status": Status(expectation["status"])}),
+        else Expectation(
+            **{**expectation, "status": Status(expectation["status"]), "unless": tuple(expectation["unless"])}
+        ),
         seconds=_number(document["seconds"]),
         command=document["command"],
     )

@@ -16,7 +16,7 @@ from onnxparity.numerics.metrics import measure
 from onnxparity.outcome import OutputMetrics, Status, Worst
 from onnxparity.protocols import Array
 
-__all__ = ["Comparison", "compare", "worst_vector"]
+__all__ = ["Comparison", "compare", "further_apart", "no_noise", "worst_vector"]
 
 ALL_EQUAL = 0.0
 
@@ -85,6 +85,26 @@ def compare(
     known = (f"{both} elements are NaN or infinite on both sides",) if both and not faults else ()
     excused = tuple(j.note for j in judged if j.note)
     return Comparison(status, message, worst_metrics.ratio, metrics, worst, (*faults[1:], *known, *excused))
+
+
+def no_noise(want: Mapping[str, Array]) -> dict[str, Array]:
+    """Noise for a comparison in which nothing may round."""
+    return {name: np.zeros(np.atleast_1d(value).shape[:-1]) for name, value in want.items()}
+
+
+def further_apart(want: Mapping[str, Array], got: Mapping[str, Array], limit: float) -> bool:
+    """Whether any vector differs by more than the limit, so that it pays to measure a budget.
+
+    False where the structure differs, since no budget mends that.
+    """
+    if set(want) != set(got) or any(want[n].shape != got[n].shape for n in want):
+        return False
+    with np.errstate(invalid="ignore"):
+        return not all(
+            np.all(vector_error(np.where(want[n] == got[n], 0.0, got[n] - want[n]), want[n]) <= limit)
+            for n in want
+            if _floating(want[n]) and want[n].size
+        )
 
 
 def worst_vector(ratios: npt.NDArray[np.float64]) -> tuple[int, ...]:

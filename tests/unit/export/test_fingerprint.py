@@ -166,6 +166,24 @@ def test_what_refers_to_itself_ends(block: Block, digest: Callable[[nn.Module], 
     assert digest(block) == digest(block)
 
 
+class Sealed:
+    """Does not say what it is."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("sealed")
+
+
+def test_what_cannot_be_described_equals_nothing_and_breaks_nothing(
+    block: Block, digest: Callable[[nn.Module], str]
+) -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    for value in (deep, Sealed()):
+        block.unregistered = value  # type: ignore[assignment]  # anything at all
+        assert digest(block) != digest(block)
+
+
 def test_what_is_asked_is_in_the_key(block: Block, make_subject: MakeSubject) -> None:
     subject, key, x = make_subject({"x": ("batch", 4)}), ArtifactKey("small", "dynamo", 20, "float32"), torch.ones(2, 4)
     other_axis = replace(subject, axes=(replace(subject.axes[0], high=64),))

@@ -224,7 +224,8 @@ def test_weights_in_another_float_than_the_artifacts_are_found(
 ) -> None:
     nodes, initializers = looked_up(numpy_helper.from_array(np.ones((4,) * rank, np.float32), "w"), to)
     inputs = [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch"])]
-    outputs = [helper.make_tensor_value_info("y", to, ["batch", 4][:rank])]
+    dims: list[int | str | None] = ["batch", 4]
+    outputs = [helper.make_tensor_value_info("y", to, dims[:rank])]
     path = write_file(nodes, initializers=initializers, inputs=inputs, outputs=outputs)
 
     assert found(read_file(path, dtype="float16"), make_subject({"x": ("batch",)}, x="int64")) == expected

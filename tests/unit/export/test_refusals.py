@@ -182,6 +182,27 @@ def test_a_branch_on_values_names_the_line_and_a_remedy(
     assert capfd.readouterr() == ("", "")
 
 
+def test_a_module_that_failed_is_not_captured_again_for_the_next_opset(
+    make_subject: MakeSubject, key: MakeKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter, module, path = DynamoExporter(), Branching().eval(), tmp_path / "m.onnx"
+    captures: list[bool] = []
+    capture = torch.export.export
+
+    def counted(*args: object, strict: bool, **kwargs: object) -> object:
+        captures.append(strict)
+        return capture(*args, strict=strict, **kwargs)  # type: ignore[arg-type]  # handed on as they came
+
+    monkeypatch.setattr(torch.export, "export", counted)
+    for opset in (18, 20):
+        path.write_bytes(b"the file of an earlier export")
+        with pytest.raises(ExportError, match="data-dependent"):
+            exporter.export(module, (features(2, 3, 8),), make_subject(), key(opset), path)
+        assert not path.exists()
+
+    assert captures == [False, True]
+
+
 class Untranslated(nn.Module):
     """Calls an operator that has no translation."""
 

@@ -289,7 +289,7 @@ def test_a_worker_that_judges_never_loads_torch(worker: Worker, tmp_path: Path) 
     path = str(tmp_path / "softmax.onnx")
     artifact = Artifact(key, path, "0", 1, False, 18, 18, 8, {}, taken, given, {"Softmax": 1}, 0, None, False)
     cells = (cell(key=key), cell("causality", key), cell("batch-invariance", key, "onnx-float64"))
-    request = ExamineRequest(subject(properties=("causality",)), artifact, cells)
+    request = ExamineRequest(subject(properties=("causality",)), artifact, cells, use_cache=False)
 
     verdicts = [v for v in worker.call("examine", request, limit=LIMIT) if isinstance(v, Verdict)]
     assert [(v.cell, v.status) for v in verdicts] == [(c, Status.PASS) for c in cells]

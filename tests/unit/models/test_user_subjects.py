@@ -119,7 +119,7 @@ def test_dims_without_a_name_are_one_axis_where_their_sizes_agree(bring: Bring) 
         def factory():
             q, k, mask = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.ones(2, 1, 5, 7, dtype=torch.bool)
             D, A = Dim.DYNAMIC, Dim.AUTO
-            return Read(), (q, k, mask), ({0: D, 2: D}, (A, None, A, Dim.STATIC), {0: D, 2: A, 3: A})
+            return Read(), (q, k, mask), {}, ({0: D, 2: D}, (A, None, A, Dim.STATIC), {0: D, 2: A, 3: A})
     """).subject
     assert [spec.dims for spec in subject.inputs] == [
         ("batch", 4, "sequence", 8),
@@ -150,7 +150,7 @@ def test_an_output_dim_of_equal_size_is_not_taken_for_an_axis(bring: Bring) -> N
                 return {"logits": self.head(x.mean(1)), "length": torch.cat([x, x[:, :1]], 1)}
 
         def factory():
-            return Classify().eval(), torch.randn(3, 3, 3), ({0: Dim("n"), 1: Dim("t", min=2, max=3)},)
+            return Classify().eval(), torch.randn(3, 3, 3), {}, ({0: Dim("n"), 1: Dim("t", min=2, max=3)},)
     """).subject
     assert subject.outputs == (OutputSpec("logits", ("n", 3), "logits"), OutputSpec("length", ("n", None, 3)))
 
@@ -252,7 +252,7 @@ def test_dataclass_outputs_use_their_fields_and_leave_out_none(bring: Bring) -> 
                 return Output(x, None, x + 1)
 
         def factory():
-            return Model().eval(), torch.randn(2, 3), ({0: Dim("batch")},)
+            return Model().eval(), torch.randn(2, 3), {}, ({0: Dim("batch")},)
     """).subject.outputs
     assert outputs == (
         OutputSpec("hidden", ("batch", 3)),
@@ -267,7 +267,7 @@ def test_a_module_that_serves_one_size_only_is_described_with_what_is_known(brin
                 return x + torch.zeros(4, 1)
 
         def factory():
-            return Model().eval(), torch.randn(4, 3), ({0: Dim("batch")},)
+            return Model().eval(), torch.randn(4, 3), {}, ({0: Dim("batch")},)
     """)
     assert brought.subject.outputs[0].dims == (None, None)
     assert any(note.startswith("the module itself fails where batch is 5") for note in brought.notes)
@@ -322,7 +322,7 @@ def test_a_missing_module_is_told_from_a_missing_dependency(bring: Bring, tmp_pa
         ("def factory():\n    raise ValueError('no data')", "factory failed", "ValueError: no data"),
         ("def factory():\n    return nn.Linear(1, 1)", "something else than a subject", "Linear"),
         ("def factory():\n    return None", "something else than a subject", "NoneType"),
-        ("def factory():\n    return nn.Linear(1, 1), 1, 2, 3", "something else than a subject", "a tuple of 4"),
+        ("def factory():\n    return nn.Linear(1, 1), 1, 2", "something else than a subject", "a tuple of 3"),
         ("def factory():\n    return 1, torch.ones(1)", "something else than a subject", "int for the module"),
         ("def factory():\n    return nn.Linear(1, 1), 'x'", "something else than a subject", "str for args"),
         ("def factory():\n    return nn.Linear(1, 1), ()", "the example does not fit forward", "TypeError"),
@@ -339,23 +339,23 @@ def test_a_missing_module_is_told_from_a_missing_dependency(bring: Bring, tmp_pa
             "the key 'dynamic_shape'",
         ),
         (
-            "def factory():\n    return nn.Linear(1, 1), torch.ones(2, 1), {'x': {0: Dim('b')}}",
+            "def factory():\n    return nn.Linear(1, 1), torch.ones(2, 1), {}, {'x': {0: Dim('b')}}",
             "dynamic_shapes does not fit the arguments",
             "x",
         ),
         (
-            "def factory():\n    return nn.Linear(1, 1), torch.ones(2, 1), ({0: Dim('b')}, None)",
+            "def factory():\n    return nn.Linear(1, 1), torch.ones(2, 1), {}, ({0: Dim('b')}, None)",
             "dynamic_shapes does not fit the arguments",
             "tuple",
         ),
         (
-            "def factory():\n    return nn.Linear(1, 1), torch.ones(2, 1), ({0: 2 * Dim('b')},)",
+            "def factory():\n    return nn.Linear(1, 1), torch.ones(2, 1), {}, ({0: 2 * Dim('b')},)",
             "dynamic_shapes does not fit the example",
             "computed from another",
         ),
         (
             "def factory():\n    b, two, three = {0: Dim('b')}, torch.ones(2, 1), torch.ones(3, 1)\n"
-            "    return nn.Bilinear(1, 1, 1), (two, three), (b, b)",
+            "    return nn.Bilinear(1, 1, 1), (two, three), {}, (b, b)",
             "dynamic_shapes does not fit the example",
             "'b' is 2 in one place and 3",
         ),
