@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnxparity.numerics.compare import Comparison, compare, worst_vector
+from onnxparity.numerics.compare import Comparison, compare, further_apart, no_noise, worst_vector
 from onnxparity.outcome import Status
 from onnxparity.protocols import Array
 
@@ -315,3 +315,26 @@ def test_an_integer_that_rounding_decides_is_excused_and_told() -> None:
 def test_worst_vector_takes_nan_for_the_largest() -> None:
     assert worst_vector(np.array([[1.0, 5.0], [np.nan, 2.0]])) == (1, 0)
     assert worst_vector(np.array([[1.0, 5.0], [3.0, 2.0]])) == (0, 1)
+
+
+def test_no_noise_leaves_only_the_floor() -> None:
+    silent = no_noise({"y": X, "s": np.array(1.0), "n": np.array([1, 2])})
+    assert {name: v.shape for name, v in silent.items()} == {"y": (2, 3), "s": (), "n": ()}
+    assert not any(v.any() for v in silent.values())
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_budget_is_measured_wherever_a_vector_is_further_apart(value: float) -> None:
+    near, far, broken = X + 1e-12, X.copy(), X.copy()
+    far[1, 2, 3] += 1e-3
+    broken[1, 2, 3] = value
+    assert not further_apart({"y": X}, {"y": X}, 1e-9)
+    assert not further_apart({"y": X}, {"y": near}, 1e-9)
+    assert further_apart({"y": X}, {"y": far}, 1e-9)
+    assert further_apart({"y": X}, {"y": broken}, 1e-9)
+    assert further_apart({"z": X, "y": X}, {"y": far, "z": X}, 1e-9)
+
+
+def test_no_budget_is_measured_where_the_structure_differs() -> None:
+    assert not further_apart({"y": X}, {"z": X + 1}, 1e-9)
+    assert not further_apart({"y": X}, {"y": np.ones(3)}, 1e-9)

@@ -72,6 +72,11 @@ def test_neither_success_nor_missing_evidence_can_be_expected(tmp_path: Path, st
         ENTRY.replace('reason = "a reason"', "reason = 3"),
         ENTRY.replace('reason = "a reason"', 'reason = ["a"]'),
         ENTRY + 'until = "2030"\n',
+        ENTRY + 'unless = "*"\n',
+        ENTRY + "unless = [3]\n",
+        ENTRY + 'unless = [""]\n',
+        ENTRY + "unless = {}\n",
+        ENTRY.replace('cells = "subject/*/ort-cpu/*"', 'unless = ["*"]'),
         ENTRY.replace("ARITHMETIC", "arithmetic"),
         ENTRY.replace("ARITHMETIC", "BROKEN"),
         ENTRY.replace("[[expect]]", "[expect]"),
@@ -128,6 +133,18 @@ def test_an_expectation_hides_nothing_elsewhere(where: object) -> None:
     for status in (Status.ARITHMETIC, Status.PASS):
         before = verdict(status, where)
         assert apply(before, [KNOWN]) == before
+
+
+def test_an_expectation_holds_for_no_cell_that_it_leaves_out(tmp_path: Path) -> None:
+    (known,) = load(write(tmp_path, ENTRY + 'unless = ["*/tiny", "*/b1-*/*"]\n'))
+    assert known.unless == ("*/tiny", "*/b1-*/*")
+    for where in (cell("tiny"), cell(shape="b1-t1")):
+        for status in (Status.ARITHMETIC, Status.PASS):
+            before = verdict(status, where)
+            assert apply(before, [known]) == before
+        assert unmatched([where.id], [known]) == (known,)
+    assert apply(verdict(Status.ARITHMETIC), [known]).status is Status.XFAIL
+    assert unmatched([cell().id], [known]) == ()
 
 
 def test_of_several_expectations_the_one_that_comes_true_counts() -> None:
