@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -10,15 +9,15 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto, ValueInfoProto
 
 from onnxparity.artifact import Artifact, FileInput
+from onnxparity.cache import sha256_of
 from onnxparity.errors import UsageError
 from onnxparity.export.external import external_files
 from onnxparity.export.graph import dims, dtype_name, elem_type, graph_inputs, graphs, nodes, operator, tensor_bytes
 from onnxparity.plan import ArtifactKey
 
-__all__ = ["default_opset", "describe_value", "load_model", "read_artifact", "sha256_of"]
+__all__ = ["default_opset", "describe_value", "load_model", "read_artifact"]
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
-_CHUNK = 1 << 20
 
 
 def read_artifact(
@@ -99,16 +98,6 @@ def describe_value(value: ValueInfoProto) -> FileInput:
     kind = value.type.WhichOneof("value")
     dtype = dtype_name(elem_type(value)) if kind == "tensor_type" else kind or "undefined"
     return FileInput(value.name, dtype, dims(value))
-
-
-def sha256_of(*files: Path) -> str:
-    """Of the files' bytes, one after the other."""
-    digest = hashlib.sha256()
-    for file in files:
-        with file.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _initializer_bytes(model: ModelProto) -> int:

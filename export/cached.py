@@ -13,10 +13,10 @@ from typing import Any
 from torch import nn
 
 from onnxparity.artifact import Artifact
+from onnxparity.cache import CacheDir
 from onnxparity.case import Subject
 from onnxparity.errors import UsageError
 from onnxparity.export.artifact import load_model, read_artifact
-from onnxparity.export.cache import CacheDir
 from onnxparity.export.dynamo import OpsetError
 from onnxparity.export.external import external_files
 from onnxparity.export.fingerprint import cache_key

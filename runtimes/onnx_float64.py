@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
@@ -17,17 +18,23 @@ from onnxparity.runtimes.monte_carlo import constant_noise, fingerprints, noise
 
 __all__ = ["OnnxFloat64Runtime", "OnnxFloat64Session"]
 
+FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
+
 
 class OnnxFloat64Session:
     """A file evaluated in float64, with the size of honest rounding (an `ExactSession`)."""
 
     def __init__(self, graph: Float64Graph, artifact: Artifact) -> None:
         self.unit_roundoff = graph.unit_roundoff
-        self._graph, self._inputs = graph, artifact.inputs
+        self._graph = graph
+        self._inputs = tuple(replace(i, dtype="float64") if i.dtype in FLOATS else i for i in artifact.inputs)
 
     def run(self, feeds: Feeds) -> Outputs:
-        """Every output by name, floats in float64. Raises RunError, and SubjectError for feeds that do not fit."""
-        return self._graph.run(prepare(self._inputs, feeds))
+        """Every output by name, floats in float64, for floating feeds in any dtype.
+
+        Raises RunError, and SubjectError for feeds that do not fit.
+        """
+        return self._graph.run(self._prepared(feeds))
 
     def placement(self) -> tuple[Placement, ...] | None:
         """None: nothing here is placed anywhere."""
@@ -35,7 +42,7 @@ class OnnxFloat64Session:
 
     def noise(self, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
         """See `monte_carlo.noise`."""
-        return noise(self._graph, prepare(self._inputs, feeds), draws=draws, seed=seed)
+        return noise(self._graph, self._prepared(feeds), draws=draws, seed=seed)
 
     def fingerprints(self) -> frozenset[str]:
         """See `monte_carlo.fingerprints`."""
@@ -43,7 +50,11 @@ class OnnxFloat64Session:
 
     def constant_noise(self, feeds: Feeds, *, shared: frozenset[str], draws: int, seed: int) -> Outputs:
         """See `monte_carlo.constant_noise`."""
-        return constant_noise(self._graph, prepare(self._inputs, feeds), shared=shared, draws=draws, seed=seed)
+        return constant_noise(self._graph, self._prepared(feeds), shared=shared, draws=draws, seed=seed)
+
+    def _prepared(self, feeds: Feeds) -> Feeds:
+        wide = {n: v.astype(np.float64) if v.dtype.name in FLOATS else v for n, v in feeds.items()}
+        return prepare(self._inputs, wide)
 
 
 class OnnxFloat64Runtime:

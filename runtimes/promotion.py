@@ -141,9 +141,12 @@ def dominant_dtype(model: ModelProto) -> int:
         for name, tensor in stored:
             if tensor.data_type in ROUNDOFF:
                 elements[casts.get(name, tensor.data_type)] += int(np.prod(tensor.dims))
-    declared = [v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)]
-    elements = elements or Counter(d for d in declared if d in ROUNDOFF)
-    return elements.most_common(1)[0][0] if elements else TensorProto.FLOAT
+    declared = {v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)} & ROUNDOFF.keys()
+    finest = min(declared, key=ROUNDOFF.__getitem__, default=TensorProto.FLOAT)
+    if not elements:
+        return finest
+    # Where all that goes in and comes out is half, so is the model, however few of its constants are.
+    return max(elements.most_common(1)[0][0], finest if declared else 0, key=lambda d: ROUNDOFF.get(d, 0.0))
 
 
 def graphs_of(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:

@@ -37,7 +37,7 @@ def sizes(step: Step, arguments: Sequence[Value], results: Sequence[Value], roun
     if step.rounding is Rounding.SUMS:
         if step.op not in _SUMS or (roundoff > SUMMED_WIDER and step.op != "CumSum"):
             return _on_magnitudes(step, arguments)
-        return _SUMS[step.op](step, arguments, results)
+        return _SUMS[step.op](step, arguments, results, roundoff)
     if step.rounding is Rounding.SIZED:
         return _SIZES[step.op](step, arguments, results, roundoff)
     return [None] * len(results)
@@ -97,11 +97,11 @@ def _each(function: Callable[[Array], Array], value: Value) -> Value:
     return function(value) if isinstance(value, np.ndarray) and value.dtype == np.float64 else value
 
 
-def _matmul(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
-    return [product_size(arguments[0], arguments[1], results[0], 0.0)]
+def _matmul(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    return [product_size(arguments[0], arguments[1], results[0], roundoff)]
 
 
-def _gemm(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
+def _gemm(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     a, b, c = (*arguments, None)[:3]
     alpha, beta = step.attributes["alpha"], step.attributes["beta"]
     added = np.zeros(1) if c is None else np.asarray(beta * c)
@@ -111,14 +111,14 @@ def _gemm(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> S
     return [_partial_sums(product, squares, terms) + np.abs(added) + np.abs(results[0])]
 
 
-def _conv(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
+def _conv(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     x, w, b = (*arguments, None)[:3]
     added = np.zeros(1) if b is None else b.reshape(-1, *[1] * (x.ndim - 2))
     product = _partial_sums(results[0] - added, _on_squares(step, (x, w)), math.prod(w.shape[1:]))
     return [product + np.abs(added) + np.abs(results[0])]
 
 
-def _einsum(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
+def _einsum(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     """The number of terms is what all letters span over what the letters of the result span."""
     inputs = step.attributes["equation"].replace(" ", "").split("->")[0].split(",")
     if any("." in letters for letters in inputs):
@@ -132,12 +132,12 @@ def _einsum(step: Step, arguments: Sequence[Value], results: Sequence[Value]) ->
     return [_partial_sums(results[0], _on_squares(step, arguments), terms)]
 
 
-def _sum(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
+def _sum(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     terms = arguments[0].size // max(1, results[0].size)
     return [_partial_sums(results[0], _on_squares(step, arguments), terms)]
 
 
-def _mean(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
+def _mean(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     terms = max(1, arguments[0].size // max(1, results[0].size))
     return [_mean_size(results[0], _on_squares(step, arguments), terms)]
 
@@ -146,12 +146,14 @@ def _mean_size(mean: Array, mean_square: Array, terms: Count) -> Array:
     return _partial_sums(mean, mean_square / terms, terms)
 
 
-def _cumulative(step: Step, arguments: Sequence[Value], results: Sequence[Value]) -> Sizes:
+def _cumulative(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     terms = step.kernel(np.ones_like(arguments[0]), *arguments[1:], **step.attributes)[0]
     return [_partial_sums(results[0], _on_squares(step, arguments), terms)]
 
 
-_SUMS: dict[str, Callable[[Step, Sequence[Value], Sequence[Value]], Sizes]] = {
+Formula = Callable[[Step, Sequence[Value], Sequence[Value], float], Sizes]
+
+_SUMS: dict[str, Formula] = {
     "Conv": _conv,
     "CumSum": _cumulative,
     "Einsum": _einsum,
@@ -305,7 +307,7 @@ def _cast(step: Step, arguments: Sequence[Value], results: Sequence[Value], roun
     return [np.where(np.abs(results[0]) > 1 / roundoff, np.abs(results[0]), 0.0)]
 
 
-_SIZES: dict[str, Callable[[Step, Sequence[Value], Sequence[Value], float], Sizes]] = {
+_SIZES: dict[str, Formula] = {
     "BatchNormalization": _batch_norm,
     "Cast": _cast,
     "CastLike": _cast,

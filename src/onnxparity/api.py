@@ -9,7 +9,7 @@ from pathlib import Path
 from onnxparity import expectations, plugins
 from onnxparity.errors import UsageError
 from onnxparity.pipeline import Listener, Settings, run
-from onnxparity.planning import QUICK_OPSETS, Options
+from onnxparity.planning import QUICK_OPSETS, Options, plan
 from onnxparity.probing import probe_all
 from onnxparity.protocols import Availability
 from onnxparity.record import Report
@@ -88,7 +88,7 @@ def verify_with(
         catalogue_expectations=expectations.load(KNOWN_FAILURES),
         timed=_timed(latency, selected),
         runtimes=probed,
-        limits=(*notes, *_limits(probed)),
+        limits=(*notes, *_limits(probed), *_unplanned(selected, options)),
         directory=directory,
     )
     return run(selected, options, settings, listener or Listener())
@@ -105,7 +105,7 @@ def _runtimes(asked: Sequence[str] | None, *, quick: bool) -> tuple[tuple[Availa
     names = list(dict.fromkeys(["torch-float64", plugins.MEANING, *names]))
     probed = probe_all(names)
     there = {a.runtime for a in probed if a.available}
-    return probed, tuple(n for n in names if n in there or asked is not None)
+    return probed, tuple(n for n in names if n in there or asked is not None or n not in plugins.OPTIONAL)
 
 
 def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple[str, ...]:
@@ -116,6 +116,17 @@ def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple
             raise UsageError("--latency none and a glob contradict each other", got=", ".join(latency))
         return ()
     return tuple(latency)
+
+
+def _unplanned(selected: Sequence[Selected], options: Options) -> tuple[str, ...]:
+    """Selected subjects for which no cell is planned at all."""
+    if options.cells:
+        return ()
+    return tuple(
+        f"{s.target.subject.name} has no cell in this run: it comes in {', '.join(s.target.subject.dtypes)}"
+        for s in selected
+        if not plan(s.target, options)
+    )
 
 
 def _limits(probed: Sequence[Availability]) -> tuple[str, ...]:

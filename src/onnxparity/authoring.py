@@ -6,6 +6,7 @@ Everything they find goes to workers without torch as files and plain data.
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -85,7 +86,7 @@ def _described_file(text: str, directory: Path) -> Described:
     from onnxparity.export.given import read_given
 
     given = read_given(directory / text)
-    subject = dataclasses.replace(given.subject, origin=text)
+    subject = dataclasses.replace(given.subject, origin=shlex.quote(text))
     return Described(text, subject, artifact=given.artifact, notes=given.notes)
 
 
@@ -117,6 +118,7 @@ def author(request: AuthorRequest) -> Iterator[Authored | Refused | References |
     """Exports every key, evaluates the module at every point, judges the module's own cells."""
     built = Built(request)
     for key in request.keys:
+        yield Started(key)
         yield built.artifact(key)
     if request.points:
         yield built.references()
@@ -199,7 +201,7 @@ class Built:
         for dtype, points in self.request.points.items():
             exact = self.exact(dtype)
             fingerprints[dtype] = exact.fingerprints()
-            found = References(self.request.folder, {}, {})
+            found = References(self.request.folder, {}, {}, {})
             for point in points:
                 path = found.path(dtype, point)
                 try:
@@ -207,7 +209,8 @@ class Built:
                 except OnnxParityError as error:
                     write_failure(path, str(error))
             dtypes[dtype] = self._output_dtypes(dtype, points)
-        return References(self.request.folder, fingerprints, dtypes)
+        contents = {dtype: self.content(dtype) for dtype in self.request.points}
+        return References(self.request.folder, fingerprints, dtypes, contents)
 
     def oracle(self, cell: Cell) -> Comparison:
         """The module in float64 against its NumPy oracle."""

@@ -147,7 +147,9 @@ def _add_export(verbs: Verbs[argparse.ArgumentParser]) -> None:
     verb.set_defaults(verb=_export)
     verb.add_argument("target", metavar="SUBJECT", help="catalogue name or package.module:factory")
     verb.add_argument("--opset", type=int, default=23, help="default: %(default)s")
-    verb.add_argument("--dtype", choices=("float32", "float16"), default="float32", help="default: %(default)s")
+    verb.add_argument(
+        "--dtype", choices=("float32", "float16", "bfloat16", "float64"), default="float32", help="default: %(default)s"
+    )
     verb.add_argument(
         "--out", type=Path, metavar="FILE", help="default: SUBJECT-OPSET-DTYPE.onnx in the working directory"
     )

@@ -23,7 +23,7 @@ from onnxparity.judge import judged
 from onnxparity.numerics.budget import DOUBLE_FLOOR, MEANING_FLOOR
 from onnxparity.numerics.compare import Comparison, compare, further_apart, no_noise
 from onnxparity.outcome import Question, Status, Verdict
-from onnxparity.plan import Cell
+from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.protocols import Array, ExactSession, Feeds, Outputs, Placement, Session
 from onnxparity.references import References, feeds_at
 from onnxparity.values import Values, feeds_digest
@@ -38,9 +38,9 @@ DRAWS = 3
 
 @dataclass(frozen=True)
 class Started:
-    """Sent before a cell's work begins."""
+    """Sent before the work on a cell begins, or on an artifact that is to be exported."""
 
-    cell: Cell
+    step: Cell | ArtifactKey
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Bench:
         got = self.session(runtime).run(self.feeds(point))
         dtypes = {o.name: o.dtype for o in self.request.artifact.outputs}
         if self.request.references is not None:
-            dtypes = self.rename(self.request.references.dtypes[self.reference_dtype()])
+            dtypes |= self.rename(self.request.references.dtypes[self.reference_dtype()])
         floor = self.unit_roundoff()
         return compare(want, got, noise, floor=floor, failure=Status.ARITHMETIC, dtypes=dtypes, logits=self.logits)
 
@@ -143,10 +143,14 @@ class Bench:
             subject=request.subject,
             sizes=parse_shape(request.subject, cell.shape),
             dtype=cell.artifact.dtype,
-            feeds=self.feeds(Point(cell.shape, "normal")),
+            feeds=self.drawn(Point(cell.shape, "normal")),
             # In float64 nothing is cast: a cache rounded between two steps would not be float64's.
-            run=lambda feeds: self.session(cell.runtime).run(feeds if in_double else self.cast(feeds)),
-            noise=lambda feeds: {name: value * share for name, value in self.noise(self.cast(feeds)).items()},
+            run=lambda feeds: self.back(
+                self.session(cell.runtime).run(self.rename(feeds) if in_double else self.cast(self.rename(feeds)))
+            ),
+            noise=lambda feeds: {
+                name: value * share for name, value in self.back(self.noise(self.cast(self.rename(feeds)))).items()
+            },
             floor=DOUBLE_FLOOR if in_double else roundoff,
             companions={
                 role: lambda feeds, a=artifact: self.session(cell.runtime, a).run(feeds)  # type: ignore[misc]  # a default argument binds the loop's value
@@ -219,9 +223,12 @@ class Bench:
 
     def feeds(self, point: Point) -> Feeds:
         """Feeds of a point under the artifact's own names and dtypes."""
+        return self.cast(self.rename(self.drawn(point)))
+
+    def drawn(self, point: Point) -> Feeds:
+        """Feeds of a point under the reference's names."""
         request = self.request
-        drawn = feeds_at(request.subject, point, request.artifact.key.dtype, request.examples)
-        return self.cast({request.renamed.get(name, name): value for name, value in drawn.items()})
+        return feeds_at(request.subject, point, request.artifact.key.dtype, request.examples)
 
     def cast(self, feeds: Feeds) -> Feeds:
         """Floating feeds in the dtypes that the artifact declares."""
@@ -232,12 +239,16 @@ class Bench:
         """The same feeds under the reference file's names and dtypes."""
         against = self.request.against
         declared = {} if against is None else {i.name: i.dtype for i in against.inputs}
-        back = {ours: theirs for theirs, ours in self.request.renamed.items()}
-        return {back.get(name, name): _cast(value, declared.get(back.get(name, name))) for name, value in feeds.items()}
+        return {name: _cast(value, declared.get(name)) for name, value in self.back(feeds).items()}
 
     def rename(self, values: Mapping[str, T]) -> dict[str, T]:
         """Values by the artifact's names, from the reference's."""
         return {self.request.renamed.get(name, name): value for name, value in values.items()}
+
+    def back(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Values by the reference's names, from the artifact's."""
+        names = {ours: theirs for theirs, ours in self.request.renamed.items()}
+        return {names.get(name, name): value for name, value in values.items()}
 
     def reference_dtype(self) -> str:
         """The dtype of the module that the artifact is held against: its own where the module was exported."""

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -83,6 +84,7 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
     if not cells:
         remedy = "see `onnxparity list`, and loosen --cell, --dtype, --opset or --runtime"
         raise UsageError("no cell was selected", expected="at least one", remedy=remedy)
+    _refuse_unmatched(cells, options, settings)
     listener.planned(len(cells))
     gathered = Gathered()
     results = settings.out / RESULTS
@@ -116,6 +118,16 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
     )
 
 
+def _refuse_unmatched(cells: Sequence[Cell], options: Options, settings: Settings) -> None:
+    """Raises UsageError for a --cell or a user's expectation that fits nothing and so would do nothing."""
+    ids = [cell.id for cell in cells]
+    for glob in options.cells:
+        if not any(fnmatchcase(cell, glob) for cell in ids):
+            raise UsageError(f"--cell {glob} fits no planned cell", expected="such as " + ids[0])
+    if not options.cells and (idle := expectations.unmatched(ids, settings.expectations)):
+        raise UsageError(f"the expectation {idle[0].cells} fits no planned cell", remedy="remove it, or mend its glob")
+
+
 def _gatherer(
     gathered: Gathered, lines: TextIO, expected: Mapping[str, Sequence[Expectation]], listener: Listener
 ) -> Callable[[Found], None]:
@@ -127,8 +139,8 @@ def _gatherer(
         if found.placement is not None:
             gathered.placements[found.placement[0]] = found.placement[1]
         if found.verdict is not None:
-            if found.sha256 is not None:
-                lines.write(json.dumps({"sha256": found.sha256, "verdict": verdict_to_json(found.verdict)}) + "\n")
+            if found.basis is not None:
+                lines.write(json.dumps({"basis": found.basis, "verdict": verdict_to_json(found.verdict)}) + "\n")
                 lines.flush()
             verdict = expectations.apply(found.verdict, expected[found.verdict.cell.artifact.subject])
             gathered.verdicts.append(verdict)
@@ -192,7 +204,7 @@ def _open_results(path: Path) -> TextIO:
 
 
 def _read_results(path: Path) -> dict[str, tuple[Verdict, ...]]:
-    """Verdicts of an interrupted run by the artifact's sha256; none where the versions have changed since.
+    """Verdicts of an interrupted run by what they rest on; none where the versions have changed since.
 
     A last line that was cut short is dropped: its cell runs again.
     """
@@ -204,8 +216,8 @@ def _read_results(path: Path) -> dict[str, tuple[Verdict, ...]]:
         return {}
     found: dict[str, list[Verdict]] = {}
     for document in filter(None, map(_json, rest)):
-        found.setdefault(document["sha256"], []).append(verdict_from_json(document["verdict"]))
-    return {sha256: tuple(verdicts) for sha256, verdicts in found.items()}
+        found.setdefault(document["basis"], []).append(verdict_from_json(document["verdict"]))
+    return {basis: tuple(verdicts) for basis, verdicts in found.items()}
 
 
 def _json(line: str) -> Any:  # Any: JSON values

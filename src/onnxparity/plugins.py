@@ -35,6 +35,8 @@ LEVELS = ("ort-cpu-extended", "ort-cpu-basic", "ort-cpu-disabled")
 TORCH_RUNTIMES = ("torch-float64", "torch-eager")
 """Run the module itself, in a worker with torch."""
 DEFAULT_RUNTIMES = (*TORCH_RUNTIMES, MEANING, "onnx-spec", "ort-cpu", *LEVELS, "ort-cuda")
+OPTIONAL = ("ort-cuda", "openvino")
+"""Left out of a default run where they are not there, and told as a limit; all others are then red."""
 GROUP = "onnxparity.runtimes"
 
 BUILT_IN = {

@@ -29,6 +29,8 @@ class References:
     """Content hashes of the module's weights, by dtype (see `protocols.ExactSession.fingerprints`)."""
     dtypes: Mapping[str, Mapping[str, str]]
     """Dtype of each output of the module itself, by cell dtype and output name."""
+    contents: Mapping[str, str]
+    """A digest of the module's code, settings and weights, by dtype."""
 
     def path(self, dtype: str, point: Point) -> Path:
         """The file with the outputs in float64 for one dtype (of the weights and feeds) and point."""

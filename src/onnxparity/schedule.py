@@ -6,10 +6,11 @@ dies or overruns costs the cell it was working on, and nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import queue
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -29,6 +30,9 @@ from onnxparity.references import References
 from onnxparity.worker import Worker
 
 __all__ = ["Found", "Slot", "SubjectWork", "run_all"]
+
+Step = ArtifactKey | Cell
+"""What a worker with torch does one after the other: an export, or a cell of the module's own."""
 
 EXPORT_LIMIT = 600.0
 """Seconds one export may take."""
@@ -53,7 +57,7 @@ class SubjectWork:
     renamed: Mapping[str, str] = field(default_factory=dict)
     use_cache: bool = True
     done: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
-    """Verdicts of an interrupted run, by the sha256 of the artifact they belong to."""
+    """Verdicts of an interrupted run, by what they rest on (see `_basis`)."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class Found:
     verdict: Verdict | None = None
     artifact: Artifact | None = None
     placement: tuple[str, tuple[Placement, ...]] | None = None
-    sha256: str | None = None
-    """Of the artifact behind the verdict; None for the module itself."""
+    basis: str | None = None
+    """What the verdict rests on, see `_basis`; None for the module's own, which are always judged again."""
 
 
 class Slot:
@@ -74,6 +78,7 @@ class Slot:
         self.limit = limit
         self.torch = Worker()
         self.native = Worker()
+        self.closed = False
 
     def __enter__(self) -> Slot:
         return self
@@ -83,6 +88,12 @@ class Slot:
     ) -> None:
         self.torch.__exit__(kind, error, trace)
         self.native.__exit__(kind, error, trace)
+
+    def abort(self) -> None:
+        """Ends both workers at once; what waits for them raises."""
+        self.closed = True
+        self.torch.close()
+        self.native.close()
 
     def run(self, work: SubjectWork) -> Iterator[Found]:
         """Everything found for one subject, as it comes."""
@@ -108,64 +119,88 @@ class Slot:
     def _author(
         self, work: SubjectWork, author: Subject, keys: Sequence[ArtifactKey], module_cells: Sequence[Cell]
     ) -> Iterator[Artifact | References | Verdict]:
-        """Artifacts, references and the module's own verdicts; a key that failed fails each of its cells."""
+        """Artifacts, references and the module's own verdicts; a key that failed fails each of its cells.
+
+        A worker that dies costs the key, the references or the cell it was working on; another does the rest.
+        """
         by_key = {key: [c for c in work.cells if c.artifact == key] for key in keys}
-        wanted = () if work.given is not None else tuple(keys)
-        remaining = AuthorRequest(
-            subject=author,
-            keys=wanted,
-            points=_reference_points(work, keys),
-            torch_cells=tuple(module_cells),
-            folder=work.folder,
-            directory=work.directory,
-            use_cache=work.use_cache,
-            examples=work.examples,
-        )
-        answered: set[ArtifactKey] = set()
-        judged: set[Cell] = set()
-        try:
-            for item in self.torch.call("author", remaining, limit=EXPORT_LIMIT):
-                if isinstance(item, Authored):
-                    answered.add(item.artifact.key)
-                    yield item.artifact
-                elif isinstance(item, Refused):
-                    answered.add(item.key)
-                    status = Status.LINT_ERROR if isinstance(item.error, LintError) else Status.EXPORT_ERROR
-                    yield from (self._failed(work, cell, status, item.error) for cell in by_key[item.key])
-                elif isinstance(item, References):
-                    yield item
-                elif isinstance(item, Verdict):
-                    judged.add(item.cell)
-                    yield item
-        except OnnxParityError as error:
-            status = DEATHS.get(type(error), Status.EXPORT_ERROR)
-            left = [c for key in wanted if key not in answered for c in by_key[key]]
-            left += [c for c in module_cells if c not in judged]
-            yield from (self._failed(work, cell, status, error) for cell in left)
+        left: list[Step] = [*(() if work.given is not None else keys), *module_cells]
+        points = _reference_points(work)
+        while left or points:
+            current: Step | None = None
+            request = AuthorRequest(
+                subject=author,
+                keys=tuple(step for step in left if isinstance(step, ArtifactKey)),
+                points=points,
+                torch_cells=tuple(step for step in left if isinstance(step, Cell)),
+                folder=work.folder,
+                directory=work.directory,
+                use_cache=work.use_cache,
+                examples=work.examples,
+            )
+            try:
+                for item in self.torch.call("author", request, limit=EXPORT_LIMIT):
+                    if isinstance(item, Started):
+                        current = item.step
+                        continue
+                    done: Step | None = None
+                    if isinstance(item, References):
+                        points = {}
+                        yield item
+                    elif isinstance(item, Authored):
+                        done = item.artifact.key
+                        yield item.artifact
+                    elif isinstance(item, Refused):
+                        done = item.key
+                        status = Status.LINT_ERROR if isinstance(item.error, LintError) else Status.EXPORT_ERROR
+                        yield from (self._failed(work, cell, status, item.error) for cell in by_key[item.key])
+                    else:
+                        done = item.cell
+                        yield item
+                    if done is not None:
+                        left.remove(done)
+                    current = None
+                return
+            except OnnxParityError as error:
+                if self.closed:
+                    raise
+                status = DEATHS.get(type(error), Status.EXPORT_ERROR)
+                if current is None and points:
+                    points = {}  # its cells say for themselves that the reference has no value
+                    continue
+                step = current if current is not None else left[0]
+                left.remove(step)
+                cells = by_key[step] if isinstance(step, ArtifactKey) else [step]
+                yield from (self._failed(work, cell, status, error) for cell in cells)
 
     def _companions(self, work: SubjectWork, keys: Sequence[ArtifactKey]) -> dict[ArtifactKey, dict[str, Artifact]]:
-        """What properties need besides: the companions' artifacts by key and role."""
+        """What properties need besides: the companions' artifacts by key and role; none where they fail."""
         found: dict[ArtifactKey, dict[str, Artifact]] = {}
         for role, companion in work.companions.items():
             theirs = {replace(key, subject=companion.name): key for key in keys}
             request = AuthorRequest(
                 companion, tuple(theirs), {}, (), work.folder, work.directory, use_cache=work.use_cache
             )
-            for item in self.torch.call("author", request, limit=EXPORT_LIMIT):
-                if isinstance(item, Authored):
-                    found.setdefault(theirs[item.artifact.key], {})[role] = item.artifact
+            try:
+                for item in self.torch.call("author", request, limit=EXPORT_LIMIT):
+                    if isinstance(item, Authored):
+                        found.setdefault(theirs[item.artifact.key], {})[role] = item.artifact
+            except OnnxParityError:
+                if self.closed:
+                    raise
         return found
 
     def _examine(
         self, work: SubjectWork, artifact: Artifact, references: References | None, companions: Mapping[str, Artifact]
     ) -> Iterator[Found]:
         """Judges an artifact's cells; starts another worker after one died, until every cell has a verdict."""
-        done = {v.cell: v for v in work.done.get(artifact.sha256, ())}
+        basis = _basis(artifact, work, references, companions)
+        done = {v.cell: v for v in work.done.get(basis, ())}
         cells = [c for c in work.cells if c.artifact == artifact.key]
-        yield from (Found(verdict=done[c], sha256=artifact.sha256) for c in cells if c in done)
+        yield from (Found(verdict=done[c], basis=basis) for c in cells if c in done)
         left = [c for c in cells if c not in done]
         while left:
-            current = left[0]
+            current: Cell | None = None
             request = ExamineRequest(
                 subject=work.reference or work.subject,
                 artifact=artifact,
@@ -181,17 +216,23 @@ class Slot:
             try:
                 for item in self.native.call("examine", request, limit=self.limit):
                     if isinstance(item, Started):
-                        current = item.cell
+                        current = item.step if isinstance(item.step, Cell) else None
                     elif isinstance(item, Placements):
                         yield Found(placement=(f"{artifact.key.id}/{item.runtime}", item.nodes))
                     else:
                         left.remove(item.cell)
-                        yield Found(verdict=item, sha256=artifact.sha256)
+                        current = None
+                        yield Found(verdict=item, basis=basis)
                 return
             except OnnxParityError as error:
+                if self.closed:
+                    raise
+                blamed = current or (left[0] if left else None)
+                if blamed is None:
+                    return
+                left.remove(blamed)
                 status = DEATHS.get(type(error), Status.CRASH)
-                left.remove(current)
-                yield Found(verdict=self._failed(work, current, status, error), sha256=artifact.sha256)
+                yield Found(verdict=self._failed(work, blamed, status, error), basis=basis)
 
     def _failed(self, work: SubjectWork, cell: Cell, status: Status, error: OnnxParityError) -> Verdict:
         return failed(cell, question_of(cell, work.subject), work.subject.origin, status, error)
@@ -203,25 +244,21 @@ def run_all(works: Sequence[SubjectWork], *, slots: int, limit: float, on_found:
     for work in works:
         todo.put(work)
     results: queue.SimpleQueue[Found | None] = queue.SimpleQueue()
-    stop = threading.Event()
+    open_slots = [Slot(limit=limit) for _ in range(max(1, min(slots, len(works))))]
 
-    def serve() -> None:
+    def serve(slot: Slot) -> None:
         try:
-            with Slot(limit=limit) as slot:
-                while not stop.is_set():
-                    try:
-                        work = todo.get_nowait()
-                    except queue.Empty:
-                        return
-                    for found in slot.run(work):
-                        results.put(found)
+            with slot:
+                while not slot.closed and not todo.empty():
+                    with suppress(queue.Empty):
+                        for found in slot.run(todo.get_nowait()):
+                            results.put(found)
         finally:
             results.put(None)
 
-    count = max(1, min(slots, len(works)))
-    with ThreadPoolExecutor(count) as pool:
-        futures = [pool.submit(serve) for _ in range(count)]
-        running = count
+    with ThreadPoolExecutor(len(open_slots)) as pool:
+        futures = [pool.submit(serve, slot) for slot in open_slots]
+        running = len(futures)
         try:
             while running:
                 found = results.get()
@@ -230,16 +267,30 @@ def run_all(works: Sequence[SubjectWork], *, slots: int, limit: float, on_found:
                 else:
                     on_found(found)
         except BaseException:
-            stop.set()
+            for slot in open_slots:
+                slot.abort()
             raise
         for future in as_completed(futures):
             future.result()
 
 
-def _reference_points(work: SubjectWork, keys: Sequence[ArtifactKey]) -> dict[str, tuple[Point, ...]]:
+def _reference_points(work: SubjectWork) -> dict[str, tuple[Point, ...]]:
     """Where the module's float64 value is needed: every meaning cell's point, by dtype of the module."""
     points: dict[str, dict[Point, None]] = {}
+    if work.given is not None and work.reference is None:
+        return {}
     for cell in work.cells:
         if cell.runtime == plugins.MEANING and question_of(cell, work.reference or work.subject) == "meaning":
             points.setdefault(cell.artifact.dtype, {})[Point(cell.shape, cell.regime)] = None
     return {dtype: tuple(found) for dtype, found in points.items()}
+
+
+def _basis(
+    artifact: Artifact, work: SubjectWork, references: References | None, companions: Mapping[str, Artifact]
+) -> str:
+    """A digest of all that a verdict rests on: the file, what it is held against, its companions, the names."""
+    parts = [artifact.sha256, repr(sorted(work.renamed.items()))]
+    parts += [] if work.against is None else [work.against.sha256]
+    parts += [] if references is None else [repr(sorted(references.contents.items()))]
+    parts += [f"{role} {companion.sha256}" for role, companion in sorted(companions.items())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from onnxparity import environment
+from onnxparity.cache import CacheDir
 from onnxparity.protocols import Feeds, Outputs
 
 __all__ = ["Values", "feeds_digest"]
@@ -35,8 +36,6 @@ class Values:
         """The arrays behind these parts of a key, from an earlier run or from `compute`."""
         if not self._use_cache:
             return compute()
-        from onnxparity.export.cache import CacheDir
-
         folder = CacheDir()
         key = hashlib.sha256("\n".join((_evaluators(), *parts)).encode()).hexdigest()
         found = folder.get(KIND, key, SUFFIX)

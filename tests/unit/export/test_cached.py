@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import nn
 
+from onnxparity.cache import CacheDir
 from onnxparity.case import Subject
 from onnxparity.errors import ExportError
-from onnxparity.export.cache import CacheDir
 from onnxparity.export.cached import ArtifactCache, CachedExporter
 from onnxparity.export.dynamo import DynamoExporter, OpsetError
 from onnxparity.plan import ArtifactKey

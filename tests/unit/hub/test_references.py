@@ -39,7 +39,7 @@ def test_no_output_at_all_reads_back_as_none(tmp_path: Path) -> None:
 
 
 def test_each_dtype_shape_and_regime_has_its_file(tmp_path: Path) -> None:
-    references = References(str(tmp_path), {}, {})
+    references = References(str(tmp_path), {}, {}, {})
     points = [Point(s, r) for s in ("b1-t1", "b1-t11") for r in ("normal", "mask-empty", "mask-empty-1e4", "v1.5")]
     paths = {references.path(dtype, point) for dtype in ("float32", "float16") for point in points}
     assert len(paths) == 16
@@ -49,7 +49,7 @@ def test_each_dtype_shape_and_regime_has_its_file(tmp_path: Path) -> None:
 
 
 def test_a_value_that_is_not_there_is_an_error_with_its_reason(tmp_path: Path) -> None:
-    references = References(str(tmp_path), {}, {})
+    references = References(str(tmp_path), {}, {}, {})
     with pytest.raises(SubjectError, match="never computed"):
         references.want("float32", POINT)
     write_failure(references.path("float32", POINT), "it ran out of words")

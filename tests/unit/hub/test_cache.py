@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from onnxparity.export.cache import CacheDir, cache_folder
+from onnxparity.cache import CacheDir, cache_folder
 
 KEY = "ab" * 32
 
@@ -153,7 +153,7 @@ def test_the_folder_is_the_users_unless_the_environment_names_another(
 WRITER = """
 import sys
 from pathlib import Path
-from onnxparity.export.cache import CacheDir
+from onnxparity.cache import CacheDir
 cache = CacheDir(Path(sys.argv[1]))
 for _ in range(100):
     stored = cache.put("artifact", "ab" * 32, ".bin", b"n" * 200_000)

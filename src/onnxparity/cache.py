@@ -18,15 +18,24 @@ from typing import Any
 
 import platformdirs
 
-from onnxparity.export.artifact import sha256_of
-
-__all__ = ["ENVIRONMENT", "CacheDir", "Entry", "cache_folder"]
+__all__ = ["ENVIRONMENT", "CacheDir", "Entry", "cache_folder", "sha256_of"]
 
 ENVIRONMENT = "ONNXPARITY_CACHE"
 """The environment variable that names another folder."""
 
 _MANIFEST = "manifest.json"
 _CONTENT = "content"
+_CHUNK = 1 << 20
+
+
+def sha256_of(*files: Path) -> str:
+    """Of the files' bytes, one after the other."""
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()
 
 
 def cache_folder() -> Path:
