@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 __all__ = ["ENVIRONMENT", "CacheDir", "Entry", "cache_folder", "sha256_of"]
 
 ENVIRONMENT = "ONNXPARITY_CACHE"
@@ -41,7 +39,11 @@ def sha256_of(*files: Path) -> str:
 def cache_folder() -> Path:
     """The folder named by ONNXPARITY_CACHE, else the user's cache folder for onnxparity."""
     named = os.environ.get(ENVIRONMENT)
-    return Path(named) if named else Path(platformdirs.user_cache_dir("onnxparity"))
+    if named:
+        return Path(named)
+    import platformdirs  # here, because what only reads reports does without it
+
+    return Path(platformdirs.user_cache_dir("onnxparity"))
 
 
 @dataclass(frozen=True)
