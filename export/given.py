@@ -66,6 +66,7 @@ def read_given(path: Path, name: str | None = None) -> Given:
         outputs=tuple(_output(value, axes) for value in _typed_outputs(model, artifact)),
         axes=axes.axes,
         dtypes=(key.dtype,),
+        parameters=sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer),
     )
     return Given(artifact, subject, tuple(notes))
 

@@ -76,17 +76,19 @@ class Constant:
     @cached_property
     def inexact(self) -> Array | bool:
         """Where storing it may have rounded: everywhere (True), nowhere (False) or by element."""
-        return rounded_when_stored(self.value) if self.roundoff else False
+        return rounded_when_stored(self.value, self.roundoff) if self.roundoff else False
 
 
-def rounded_when_stored(value: Array) -> Array | bool:
+def rounded_when_stored(value: Array, roundoff: float = ROUNDOFF[TensorProto.FLOAT]) -> Array | bool:
     """Where float64 values may be rounded forms of others: True, False or by element.
 
-    Whole numbers and fractions of up to six bits (3, 0.625, -1e9) are exact in any dtype that holds them,
-    and so are values beyond 2**100, which are masks rather than data.
+    Whole numbers and short binary fractions are exact in any dtype that holds them, and so are values beyond
+    2**100, which are masks rather than data. Short is up to six significant bits in float32 (3, 0.625), which one
+    rounded number in 2**18 is by chance; in half precision two bits (0.5, 0.75), since 10**-0.25 becomes 0.5625.
     """
     value = np.ascontiguousarray(value, np.float64)
-    short = (value.view(np.int64) & ((1 << 47) - 1)) == 0
+    spare = 47 if roundoff <= ROUNDOFF[TensorProto.FLOAT] else 51
+    short = (value.view(np.int64) & ((1 << spare) - 1)) == 0
     exact = short | (value == np.rint(value)) | (np.abs(value) > MASK)
     return False if exact.all() else ~exact if exact.any() else True
 

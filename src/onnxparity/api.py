@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from onnxparity import expectations, plugins
@@ -22,6 +23,8 @@ DEFAULT_OPSETS = (18, 20, 23, 24, 25)
 DEFAULT_DTYPES = ("float32", "float16")
 TIMED_BY_DEFAULT = 4
 """Where no more subjects than this are selected, their latency is measured without being asked for."""
+LONGEST = 1e6
+"""Seconds; the system's own wait takes no more than about twice that."""
 KNOWN_FAILURES = Path(__file__).parent / "models" / "expectations.toml"
 
 
@@ -67,6 +70,7 @@ def verify_with(
         SubjectError: a subject that cannot be built or described.
     """
     directory = Path.cwd()
+    _check(jobs, limit)
     probed, used = _runtimes(runtimes, quick=quick)
     selected, notes = select(targets, directory, against=against, renamed=renamed)
     options = Options(
@@ -108,6 +112,15 @@ def _runtimes(asked: Sequence[str] | None, *, quick: bool) -> tuple[tuple[Availa
     return probed, tuple(n for n in names if n in there or asked is not None or n not in plugins.OPTIONAL)
 
 
+def _check(jobs: int | None, limit: float) -> None:
+    """Raises UsageError for numbers with which nothing could run."""
+    if jobs is not None and jobs < 1:
+        raise UsageError("--jobs is too small", expected="at least 1", got=str(jobs))
+    if not 0 < limit <= LONGEST:
+        bounds = f"seconds above 0 and at most {LONGEST:g}"
+        raise UsageError("--limit is no time that could be waited for", expected=bounds, got=f"{limit:g}")
+
+
 def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple[str, ...]:
     if latency is None:
         return ("*",) if len(selected) <= TIMED_BY_DEFAULT else ()
@@ -115,6 +128,10 @@ def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple
         if len(latency) > 1:
             raise UsageError("--latency none and a glob contradict each other", got=", ".join(latency))
         return ()
+    names = [s.target.subject.name for s in selected]
+    for glob in latency:
+        if not any(fnmatchcase(name, glob) for name in names):
+            raise UsageError(f"--latency {glob} fits no selected subject", expected="such as " + ", ".join(names[:3]))
     return tuple(latency)
 
 
@@ -130,8 +147,8 @@ def _unplanned(selected: Sequence[Selected], options: Options) -> tuple[str, ...
 
 
 def _limits(probed: Sequence[Availability]) -> tuple[str, ...]:
+    reasons = {a.runtime: (a.reason.splitlines() or ["it gave no reason"])[0] for a in probed if not a.available}
     return tuple(
-        f"{a.runtime} was not available, so nothing here says anything about it: {a.reason.splitlines()[0]}"
-        for a in probed
-        if not a.available
+        f"{name} was not available, so nothing here says anything about it: {reason}"
+        for name, reason in reasons.items()
     )

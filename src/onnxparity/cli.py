@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from onnxparity import __version__, gate
@@ -13,6 +15,8 @@ from onnxparity.errors import OnnxParityError
 
 __all__ = ["main", "parser"]
 
+INTERRUPTED, BROKEN_PIPE = 128 + 2, 128 + 13
+"""As a shell reports a program that SIGINT or SIGPIPE ended."""
 EXIT_CODES = """exit codes:
   0   conforms
   1   does not conform
@@ -31,17 +35,22 @@ VERIFY_EXAMPLES = """examples:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; a user's mistake is one clear message, never a traceback."""
+    typed = tuple(sys.argv[1:] if arguments is None else arguments)
     try:
-        options = parser().parse_args(arguments)
-        return int(options.verb(options))
+        options = parser().parse_args(typed, argparse.Namespace(typed=typed))
+        code = int(options.verb(options))
+        sys.stdout.flush()
+        return code
     except OnnxParityError as error:
         print(f"onnxparity: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("onnxparity: interrupted; continue with --resume", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        return gate.CONFORMS
+        return INTERRUPTED
+    except BrokenPipeError:  # nobody read to the end; whatever the verdict was, it must not look green
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python fails once more at its end
+        return BROKEN_PIPE
     except Exception:
         traceback.print_exc()
         print("onnxparity: internal error; please report it with the lines above", file=sys.stderr)

@@ -74,7 +74,8 @@ def _subject(
                 rows.append(_withheld(key, runtime, shape, why))
             else:
                 path = None if eager else artifact
-                requests.append(TimeRequest(subject, runtime, shape, artifact.key.dtype, path, str(directory), threads))
+                dtype, renamed = artifact.key.dtype, selected.renamed
+                requests.append(TimeRequest(subject, runtime, shape, dtype, path, str(directory), threads, renamed))
         rows += [_row(r, s, artifact.key) for r, s in zip(requests, interleave(requests), strict=True)]
     return rows
 

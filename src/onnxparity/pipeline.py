@@ -16,8 +16,9 @@ from typing import Any, TextIO
 from onnxparity import __version__, environment, expectations, gate
 from onnxparity.artifact import Artifact
 from onnxparity.errors import UsageError
+from onnxparity.gate import NO_EVIDENCE
 from onnxparity.latency import measure
-from onnxparity.outcome import Expectation, Verdict
+from onnxparity.outcome import Expectation, Status, Verdict
 from onnxparity.plan import Cell
 from onnxparity.planning import Options, plan, reconcile
 from onnxparity.protocols import Availability, Placement
@@ -28,6 +29,8 @@ from onnxparity.selection import Selected
 __all__ = ["Listener", "Settings", "run"]
 
 RESULTS = "results.jsonl"
+OF_THE_MACHINE = NO_EVIDENCE | {Status.CRASH, Status.TIMEOUT}
+"""Statuses that another limit, another driver or more memory would change, whatever the model is."""
 
 
 class Listener:
@@ -89,14 +92,15 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
     gathered = Gathered()
     results = settings.out / RESULTS
     done = _read_results(results) if settings.resume else {}
-    with tempfile.TemporaryDirectory(prefix="onnxparity-") as folder, _open_results(results) as lines:
-        works = [_work(s, planned[s.target.subject.name], Path(folder), settings, done) for s in selected]
+    with tempfile.TemporaryDirectory(prefix="onnxparity-") as folder, _open_results(results, done) as lines:
+        longest_first = sorted(selected, key=lambda s: -(s.target.subject.parameters or 0))
+        works = [_work(s, planned[s.target.subject.name], Path(folder), settings, done) for s in longest_first]
         on_found = _gatherer(gathered, lines, _expected(selected, settings), listener)
         run_all(works, slots=settings.slots, limit=settings.limit, on_found=on_found)
-    verdicts = reconcile(cells, gathered.verdicts, {s.target.subject.name: s.target.subject for s in selected})
-    latency = measure(
-        selected, gathered.artifacts, verdicts, options, settings.timed, settings.directory, listener.timing
-    )
+        verdicts = reconcile(cells, gathered.verdicts, {s.target.subject.name: s.target.subject for s in selected})
+        latency = measure(  # here, since the artifacts are gone with the folder
+            selected, gathered.artifacts, verdicts, options, settings.timed, settings.directory, listener.timing
+        )
     conclusion = gate.conclude(verdicts)
     return Report(
         tool_version=__version__,
@@ -140,7 +144,7 @@ def _gatherer(
             gathered.placements[found.placement[0]] = found.placement[1]
         if found.verdict is not None:
             if found.basis is not None:
-                lines.write(json.dumps({"basis": found.basis, "verdict": verdict_to_json(found.verdict)}) + "\n")
+                lines.write(_line(found.basis, found.verdict))
                 lines.flush()
             verdict = expectations.apply(found.verdict, expected[found.verdict.cell.artifact.subject])
             gathered.verdicts.append(verdict)
@@ -191,22 +195,31 @@ def _kept(selected: Sequence[Selected], made: Sequence[Artifact], cells: Sequenc
     return tuple(sorted((*given, *here), key=lambda a: order.get(a.key, len(order))))
 
 
-def _open_results(path: Path) -> TextIO:
-    """The results file, with a first line that says what the verdicts rest on."""
+def _open_results(path: Path, done: Mapping[str, Sequence[Verdict]]) -> TextIO:
+    """The results file, with a first line that says what the verdicts rest on, and the verdicts that are kept.
+
+    Written beside and moved into place, so that a run that is interrupted at once has lost nothing.
+    """
+    fresh = path.with_suffix(".new")
+    kept = [_line(basis, verdict) for basis, verdicts in done.items() for verdict in verdicts]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.open("w", encoding="utf-8")
+        fresh.write_text(json.dumps({"versions": environment.versions()}) + "\n" + "".join(kept), encoding="utf-8")
+        fresh.replace(path)
+        return path.open("a", encoding="utf-8")
     except OSError as error:
         remedy = "name another folder with --out"
         raise UsageError(f"cannot write to {path.parent}", got=error.strerror or str(error), remedy=remedy) from error
-    lines.write(json.dumps({"versions": environment.versions()}) + "\n")
-    return lines
+
+
+def _line(basis: str, verdict: Verdict) -> str:
+    return json.dumps({"basis": basis, "verdict": verdict_to_json(verdict)}) + "\n"
 
 
 def _read_results(path: Path) -> dict[str, tuple[Verdict, ...]]:
     """Verdicts of an interrupted run by what they rest on; none where the versions have changed since.
 
-    A last line that was cut short is dropped: its cell runs again.
+    A line that was cut short or damaged is dropped, and what tells of the machine is not kept: those cells run again.
     """
     try:
         first, *rest = path.read_text(encoding="utf-8").splitlines()
@@ -215,8 +228,13 @@ def _read_results(path: Path) -> dict[str, tuple[Verdict, ...]]:
     if _json(first) != {"versions": environment.versions()}:
         return {}
     found: dict[str, list[Verdict]] = {}
-    for document in filter(None, map(_json, rest)):
-        found.setdefault(document["basis"], []).append(verdict_from_json(document["verdict"]))
+    for document in map(_json, rest):
+        try:
+            basis, verdict = str(document["basis"]), verdict_from_json(document["verdict"])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if verdict.status not in OF_THE_MACHINE:
+            found.setdefault(basis, []).append(verdict)
     return {basis: tuple(verdicts) for basis, verdicts in found.items()}
 
 

@@ -21,6 +21,8 @@ from onnxparity.plan import ArtifactKey, Cell
 __all__ = ["Options", "Target", "keys", "plan", "question_of", "reconcile"]
 
 QUICK_OPSETS = (18, 23)
+LARGE = 1_000_000
+"""Parameters from which a subject is tried at the few points that stand for the grid, and on its real inputs."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def reconcile(
         if verdict.cell in found:
             raise UsageError(f"two verdicts for {verdict.cell.id}")
         found[verdict.cell] = verdict
-    strangers = [c.id for c in found if c not in set(planned)]
+    known = set(planned)
+    strangers = [c.id for c in found if c not in known]
     if strangers:
         raise UsageError(f"verdicts for cells that were not planned: {', '.join(strangers[:5])}")
     return tuple(found.get(cell) or _missing(cell, subjects[cell.artifact.subject]) for cell in planned)
@@ -118,7 +121,8 @@ def _points(target: Target, options: Options, *, few: bool) -> tuple[Point, ...]
         return target.examples
     if options.shapes:
         return tuple(p for shape in options.shapes for p in grid.given(subject, shape)) + target.examples
-    chosen = grid.core(subject) if few or options.quick else grid.full(subject)
+    large = (subject.parameters or 0) >= LARGE
+    chosen = grid.core(subject) if few or large or options.quick else grid.full(subject)
     return chosen + target.examples
 
 

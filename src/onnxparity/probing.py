@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnxparity import environment, plugins
+from onnxparity.errors import OnnxParityError
 from onnxparity.protocols import Availability
 from onnxparity.worker import Worker
 
@@ -14,12 +15,18 @@ PROBE_LIMIT = 300.0
 
 
 def probe_all(names: Sequence[str]) -> tuple[Availability, ...]:
-    """Availability of each runtime, in the order of the names."""
+    """Availability of each runtime, in the order of the names. One that ends its worker is not available."""
     found: dict[str, Availability] = {}
+    left = [n for n in names if n not in plugins.TORCH_RUNTIMES]
     with Worker() as worker:
-        native = tuple(n for n in names if n not in plugins.TORCH_RUNTIMES)
-        for availability in worker.call("probe", native, limit=PROBE_LIMIT):
-            found[availability.runtime] = availability
+        while left:
+            try:
+                for availability in worker.call("probe", tuple(left), limit=PROBE_LIMIT):
+                    found[left.pop(0)] = availability
+            except OnnxParityError as error:  # a driver that aborts, hangs or raises, or a plug-in that does
+                name = left.pop(0)
+                reason = f"{error.what}: {error.got}" if error.got else error.what
+                found[name] = Availability(name, False, reason, None)
     torch = environment.versions()["torch"]
     for name in set(names) & set(plugins.TORCH_RUNTIMES):
         why, remedy = ("", "") if torch else ("torch is not installed", "pip install torch")

@@ -26,7 +26,7 @@ from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.planning import question_of
 from onnxparity.protocols import Feeds, Placement
-from onnxparity.references import References
+from onnxparity.references import References, write_failure
 from onnxparity.worker import Worker
 
 __all__ = ["Found", "Slot", "SubjectWork", "run_all"]
@@ -68,7 +68,8 @@ class Found:
     artifact: Artifact | None = None
     placement: tuple[str, tuple[Placement, ...]] | None = None
     basis: str | None = None
-    """What the verdict rests on, see `_basis`; None for the module's own, which are always judged again."""
+    """What the verdict rests on, see `_basis`; None for the module's own, which are always judged again, and for
+    one of an interrupted run, which is already on record."""
 
 
 class Slot:
@@ -92,8 +93,8 @@ class Slot:
     def abort(self) -> None:
         """Ends both workers at once; what waits for them raises."""
         self.closed = True
-        self.torch.close()
-        self.native.close()
+        self.torch.abort()
+        self.native.abort()
 
     def run(self, work: SubjectWork) -> Iterator[Found]:
         """Everything found for one subject, as it comes."""
@@ -166,7 +167,8 @@ class Slot:
                     raise
                 status = DEATHS.get(type(error), Status.EXPORT_ERROR)
                 if current is None and points:
-                    points = {}  # its cells say for themselves that the reference has no value
+                    yield _lost(work.folder, points, error)
+                    points = {}
                     continue
                 step = current if current is not None else left[0]
                 left.remove(step)
@@ -197,7 +199,7 @@ class Slot:
         basis = _basis(artifact, work, references, companions)
         done = {v.cell: v for v in work.done.get(basis, ())}
         cells = [c for c in work.cells if c.artifact == artifact.key]
-        yield from (Found(verdict=done[c], basis=basis) for c in cells if c in done)
+        yield from (Found(verdict=done[c]) for c in cells if c in done)
         left = [c for c in cells if c not in done]
         while left:
             current: Cell | None = None
@@ -275,14 +277,31 @@ def run_all(works: Sequence[SubjectWork], *, slots: int, limit: float, on_found:
 
 
 def _reference_points(work: SubjectWork) -> dict[str, tuple[Point, ...]]:
-    """Where the module's float64 value is needed: every meaning cell's point, by dtype of the module."""
+    """Where the module is needed, by its dtype: at every meaning cell's point, and else at one point, since the
+    arithmetic cells of a dtype are held against the module's own output dtypes."""
     points: dict[str, dict[Point, None]] = {}
     if work.given is not None and work.reference is None:
         return {}
     for cell in work.cells:
-        if cell.runtime == plugins.MEANING and question_of(cell, work.reference or work.subject) == "meaning":
-            points.setdefault(cell.artifact.dtype, {})[Point(cell.shape, cell.regime)] = None
+        question = question_of(cell, work.reference or work.subject)
+        if question == "property" or cell.runtime in plugins.TORCH_RUNTIMES:
+            continue
+        found = points.setdefault(cell.artifact.dtype, {})
+        if question == "meaning" or not found:
+            found[Point(cell.shape, cell.regime)] = None
     return {dtype: tuple(found) for dtype, found in points.items()}
+
+
+def _lost(folder: str, points: Mapping[str, tuple[Point, ...]], error: OnnxParityError) -> References:
+    """References without any value: where each would lie, its meaning cell finds the reason."""
+    nothing: Mapping[str, frozenset[str]] = {dtype: frozenset() for dtype in points}
+    lost = References(folder, nothing, {dtype: {} for dtype in points}, dict.fromkeys(points, f"lost: {error}"))
+    for dtype, each in points.items():
+        for point in each:
+            path = lost.path(dtype, point)
+            path.unlink(missing_ok=True)  # a value without its fingerprints would be judged too kindly
+            write_failure(path, str(error))
+    return lost
 
 
 def _basis(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject, shape_id
-from onnxparity.errors import UsageError
+from onnxparity.errors import SubjectError, UsageError, WorkerCrashedError, WorkerTimeoutError
 from onnxparity.grid import Point
 from onnxparity.planning import Target
 from onnxparity.protocols import Feeds
@@ -63,6 +63,8 @@ def select(
     Raises UsageError or SubjectError for an unknown name (with near matches), a missing or damaged file, a
     factory that does not load, and names of inputs that do not fit the reference.
     """
+    if against is not None and not texts:  # else the reference would be held against itself
+        raise UsageError("--against needs a file to hold against it", expected="FILE.onnx --against REFERENCE")
     wanted = tuple(texts) + ((against,) if against is not None else ())
     found = describe(wanted or ("*",), directory)
     described = [d for d in found if not d.left_out and (d.text in texts or not texts)]
@@ -75,8 +77,8 @@ def select(
             got=", ".join(d.subject.origin for d in described),
             remedy="rename a file",
         )
-    reference = next((d for d in found if d.text == against), None) if against is not None else None
-    if reference is not None:
+    if against is not None:
+        reference = _reference(found, against)
         notes += [f"{reference.subject.name}: {note}" for note in reference.notes]
         return tuple(_held_against(d, reference, renamed or {}) for d in unique.values()), tuple(notes)
     if renamed:
@@ -91,8 +93,26 @@ def select(
 
 def describe(texts: Sequence[str], directory: Path) -> list[Described]:
     """What each text stands for, asked of a worker with torch. Raises as `select`."""
-    with Worker() as worker:
-        return list(worker.call("describe", DescribeRequest(tuple(texts), str(directory)), limit=DESCRIBE_LIMIT))
+    request = DescribeRequest(tuple(texts), str(directory))
+    try:
+        with Worker() as worker:
+            return list(worker.call("describe", request, limit=DESCRIBE_LIMIT))
+    except (WorkerCrashedError, WorkerTimeoutError) as error:  # code of the user's runs there
+        remedy = "make sure that a factory neither ends the process nor waits for anything"
+        raise SubjectError(
+            f"{', '.join(texts)} cannot be described: {error.what}", got=error.got, remedy=remedy
+        ) from error
+
+
+def _reference(found: Sequence[Described], against: str) -> Described:
+    """What --against names. Raises UsageError where a glob stands for several subjects, or for one left out."""
+    named = {d.subject.name: d for d in found if d.text == against}
+    if len(named) != 1:
+        raise UsageError("--against names more than one subject", expected="one", got=", ".join(named))
+    (reference,) = named.values()
+    if reference.left_out:
+        raise UsageError(f"the reference {against} cannot be used", got=reference.left_out)
+    return reference
 
 
 def _target(described: Described) -> Target:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -47,6 +47,8 @@ class TimeRequest:
     """None for the module itself."""
     directory: str
     threads: int
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Names of the artifact's inputs where they differ: subject's name to artifact's name."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,7 @@ def _bind(request: TimeRequest) -> Callable[[], Any]:
         return torch_eager.bind(module, request.subject, request.dtype, feeds, threads=request.threads)
     from onnxparity import plugins
 
+    feeds = {request.renamed.get(name, name): value for name, value in feeds.items()}
     session = plugins.runtime(request.runtime, request.threads).load(request.artifact)
     bind = getattr(session, "bind", None)
     return partial(session.run, feeds) if bind is None else cast(Callable[[], Any], bind(feeds))

@@ -50,6 +50,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
         self._output: IO[bytes] | None = None
+        self._aborted = False
 
     def call(self, job: str, request: Any, *, limit: float) -> Iterator[Any]:  # Any: each job has its own types
         """Runs a job and yields its items as they come; a caller that stops listening ends the worker.
@@ -97,14 +98,20 @@ class Worker:
 
     def close(self) -> None:
         """Ends the process; the next call starts another."""
-        if self._connection is not None:
-            self._connection.close()
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-        if self._output is not None:
-            self._output.close()
-        self._connection = self._process = self._output = None
+        connection, process, output = self._connection, self._process, self._output
+        self._connection = self._process = self._output = None  # first, since `abort` comes from another thread
+        if connection is not None:
+            connection.close()
+        if process is not None:
+            process.kill()
+            process.wait()
+        if output is not None:
+            output.close()
+
+    def abort(self) -> None:
+        """Ends the process for good: a call that waits for it in another thread raises, and so does every later one."""
+        self._aborted = True
+        self.close()
 
     def __enter__(self) -> Worker:
         return self
@@ -118,17 +125,21 @@ class Worker:
         if self._connection is not None and self._process is not None and self._process.poll() is None:
             return self._connection
         self.close()
+        if self._aborted:
+            raise WorkerCrashedError("the run was aborted")
         key = secrets.token_bytes(32)
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed in close()
         with Listener(authkey=key) as listener:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "onnxparity.worker", str(listener.address)],
                 env=_environment(self._threads) | {KEY_VARIABLE: key.hex()},
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._output,
             )
-            self._connection = _accept(listener, self._process)
+            if self._aborted:  # while this one was being started
+                process.kill()
+            self._connection = _accept(listener, process)
         if self._connection is None:
             raise self._crashed("start")
         return self._connection

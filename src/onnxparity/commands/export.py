@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onnxparity import gate
 from onnxparity.artifact import Artifact
-from onnxparity.authoring import Authored, AuthorRequest
+from onnxparity.authoring import Authored, AuthorRequest, Refused
 from onnxparity.errors import UsageError
 from onnxparity.plan import ArtifactKey
 from onnxparity.schedule import EXPORT_LIMIT
@@ -35,10 +35,10 @@ def export(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="onnxparity-") as folder, Worker() as worker:
         request = AuthorRequest(subject, (key,), {}, (), folder, str(Path.cwd()))
         for item in worker.call("author", request, limit=EXPORT_LIMIT):
+            if isinstance(item, Refused):
+                raise item.error
             if isinstance(item, Authored):
                 artifact = _copy(item.artifact, target)
-            else:
-                raise item.error
     if options.json:
         print(json.dumps(dataclasses.asdict(artifact), indent=1))
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +43,7 @@ def verify(options: argparse.Namespace) -> int:
             use_cache=not options.no_cache,
             jobs=options.jobs,
             limit=options.limit,
-            command=f"onnxparity {shlex.join(sys.argv[1:])}",
+            command=f"onnxparity {shlex.join(options.typed)}",
             listener=listener,
         )
     written = write_all(report, options.out)
