@@ -19,7 +19,7 @@ def erf(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     101 points and 10 coefficients serves |x| <= 6.25; beyond it erf is 1.
     """
     size = np.abs(x)
-    nearest = np.minimum(np.nan_to_num(size, nan=0.0) / _SPACING + 0.5, len(_SERIES[0]) - 1).astype(np.int64)
+    nearest = np.fmin(size / _SPACING + 0.5, len(_SERIES[0]) - 1).astype(np.int64)  # fmin: NaN takes the last
     step = size - nearest * _SPACING
     total = _SERIES[-1][nearest]
     for coefficients in _SERIES[-2::-1]:

@@ -136,7 +136,10 @@ class Moving:
 
     def uniform(self, shape: tuple[int, ...]) -> Array:
         """Between -1 and 1."""
-        return 2 * self.rng.random(shape, np.float32) - 1
+        spread = np.asarray(self.rng.random(shape, np.float32))
+        spread *= 2
+        spread -= 1
+        return spread
 
     def stored(self, value: Array, inexact: Array | bool, roundoff: float) -> Array:
         """The value as another rounding might have stored it."""
@@ -182,10 +185,10 @@ class RoundingErrors(Moving):
 
     def round(self, value: Array, size: Array) -> Array:
         """value + u·U(-1, 1)·size. Infinities and masks beyond 2**100 absorb what is added to them and stay."""
-        size = np.where(size < MASK, size, 0.0)
+        step = np.where(size < MASK, size, 0.0)
         if self._smallest:
-            size = np.where(size > 0, np.maximum(size, self._smallest), 0.0)
-        return np.asarray(value + self._roundoff * self.uniform(value.shape) * size)
+            step = np.where(step > 0, np.maximum(step, self._smallest), 0.0)
+        return np.asarray(value + self.uniform(value.shape) * (self._roundoff * step))
 
     def product(self, a: Array, b: Array) -> Array:
         """a @ b, rounded."""

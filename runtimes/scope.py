@@ -11,6 +11,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from onnx.inliner import inline_local_functions
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops._op import OpRunBinaryNumpy
 
 from onnxparity.errors import LoadError
 from onnxparity.runtimes.operator_table import ROUNDING, Rounding
@@ -177,7 +178,7 @@ def _step(node: NodeProto, op: OpRun, bodies: Mapping[str, Scope], names: _Names
         op=node.op_type,
         label=f"{node.op_type} {node.name!r}" if node.name else f"{node.op_type} giving {node.output[0]!r}",
         operator=op,
-        kernel=op._run,
+        kernel=_kernel(op),
         attributes={name: _plain(getattr(op, name)) for name in op.attributes_names_ if name not in bodies},
         inputs=tuple(node.input),
         outputs=tuple(node.output),
@@ -187,6 +188,14 @@ def _step(node: NodeProto, op: OpRun, bodies: Mapping[str, Scope], names: _Names
     )
     _follow(step, names)
     return step
+
+
+def _kernel(op: OpRun) -> Kernel:
+    """The operator's function, without the evaluator's checks of types, which are made elsewhere."""
+    if isinstance(op, OpRunBinaryNumpy):
+        function = op.numpy_fct
+        return lambda a, b: (function(a, b),)
+    return op._run
 
 
 def _follow(step: Step, names: _Names) -> None:

@@ -73,6 +73,7 @@ def verify_with(
     _check(jobs, limit)
     probed, used = _runtimes(runtimes, quick=quick)
     selected, notes = select(targets, directory, against=against, renamed=renamed)
+    _check_files(selected, opsets, dtypes)
     options = Options(
         opsets=tuple(opsets or (QUICK_OPSETS if quick else DEFAULT_OPSETS)),
         dtypes=tuple(dtypes or (DEFAULT_DTYPES[:1] if quick else DEFAULT_DTYPES)),
@@ -119,6 +120,18 @@ def _check(jobs: int | None, limit: float) -> None:
     if not 0 < limit <= LONGEST:
         bounds = f"seconds above 0 and at most {LONGEST:g}"
         raise UsageError("--limit is no time that could be waited for", expected=bounds, got=f"{limit:g}")
+
+
+def _check_files(selected: Sequence[Selected], opsets: Sequence[int] | None, dtypes: Sequence[str] | None) -> None:
+    """Raises UsageError for a file that is not what was asked for: its opset and dtype are what they are."""
+    for key in (s.target.given for s in selected if s.target.given is not None):
+        for flag, asked, got in (("--opset", opsets, key.opset), ("--dtype", dtypes, key.dtype)):
+            if asked and got not in asked:
+                remedy = f"leave {flag} out, or name a PyTorch subject, which is exported as asked"
+                expected = ", ".join(map(str, asked))
+                raise UsageError(
+                    f"{key.subject} is a file, and {flag} leaves it out", expected=expected, got=str(got), remedy=remedy
+                )
 
 
 def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 DRAWS = 3
 """Monte Carlo draws behind each budget."""
+WIDTHS = {"float16": 16, "float32": 32, "float64": 64}
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ class Bench:
         self.values = Values(use_cache=request.use_cache)
         self.sessions: dict[tuple[str, str], Session] = {}
         self.exact_values: dict[Point, tuple[Outputs, Outputs]] = {}
+        against = () if request.against is None else request.against.inputs
+        self.against_dtypes = {i.name: i.dtype for i in against}
         self.logits = frozenset(
             request.renamed.get(o.name, o.name) for o in request.subject.outputs if o.role == "logits"
         )
@@ -127,7 +130,8 @@ class Bench:
     def arithmetic(self, runtime: str, point: Point) -> Comparison:
         """A runtime's outputs against the artifact's own float64 value."""
         want, noise = self.exact_at(point)
-        got = self.session(runtime).run(self.feeds(point))
+        feeds = self.feeds(point)
+        got = self.spec_run(feeds) if runtime == plugins.SPEC else self.session(runtime).run(feeds)
         dtypes = {o.name: o.dtype for o in self.request.artifact.outputs}
         if self.request.references is not None:
             dtypes |= self.rename(self.request.references.dtypes[self.reference_dtype()])
@@ -179,6 +183,13 @@ class Bench:
             "exact", self.request.artifact.sha256, feeds_digest(feeds), compute=lambda: self.exact().run(feeds)
         )
 
+    def spec_run(self, feeds: Feeds) -> Outputs:
+        """The specification's outputs in the stored dtypes; as deterministic as float64, so kept like it."""
+        sha256 = self.request.artifact.sha256
+        return self.values.known(
+            plugins.SPEC, sha256, feeds_digest(feeds), compute=lambda: self.session(plugins.SPEC).run(feeds)
+        )
+
     def noise(self, feeds: Feeds) -> Outputs:
         """Honest rounding of the artifact's dtype on these feeds."""
         return self.values.known(
@@ -226,9 +237,12 @@ class Bench:
         return self.cast(self.rename(self.drawn(point)))
 
     def drawn(self, point: Point) -> Feeds:
-        """Feeds of a point under the reference's names."""
+        """Feeds of a point under the reference's names, with values that both sides can hold."""
         request = self.request
-        return feeds_at(request.subject, point, request.artifact.key.dtype, request.examples)
+        dtypes = [a.key.dtype for a in (request.artifact, request.against) if a is not None]
+        narrower = min(dtypes, key=lambda dtype: WIDTHS.get(dtype, 0))
+        feeds = feeds_at(request.subject, point, narrower, request.examples)
+        return {name: _cast(value, self.against_dtypes.get(name)) for name, value in feeds.items()}
 
     def cast(self, feeds: Feeds) -> Feeds:
         """Floating feeds in the dtypes that the artifact declares."""
@@ -237,9 +251,7 @@ class Bench:
 
     def unrename_feeds(self, feeds: Feeds) -> Feeds:
         """The same feeds under the reference file's names and dtypes."""
-        against = self.request.against
-        declared = {} if against is None else {i.name: i.dtype for i in against.inputs}
-        return {name: _cast(value, declared.get(name)) for name, value in self.back(feeds).items()}
+        return {name: _cast(value, self.against_dtypes.get(name)) for name, value in self.back(feeds).items()}
 
     def rename(self, values: Mapping[str, T]) -> dict[str, T]:
         """Values by the artifact's names, from the reference's."""
@@ -258,5 +270,5 @@ class Bench:
 
 
 def _cast(value: Array, dtype: str | None) -> Array:
-    wanted = dtype in ("float16", "float32", "float64") and value.dtype.kind == "f"
+    wanted = dtype in WIDTHS and value.dtype.kind == "f"
     return value.astype(dtype) if wanted and dtype is not None else value

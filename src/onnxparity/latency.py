@@ -19,7 +19,7 @@ from onnxparity.timing import Series, TimeRequest, curve, interleave, percentile
 
 __all__ = ["measure"]
 
-NOT_TIMED = ("torch-float64", plugins.MEANING, "onnx-spec", *plugins.LEVELS)
+NOT_TIMED = ("torch-float64", plugins.MEANING, plugins.SPEC, *plugins.LEVELS)
 """Runtimes that exist to judge, not to serve."""
 
 

@@ -147,7 +147,7 @@ def _artifact_cells(target: Target, options: Options, key: ArtifactKey) -> list[
     for runtime in options.runtimes:
         if runtime in plugins.TORCH_RUNTIMES or (runtime == plugins.MEANING and not target.has_reference):
             continue
-        few = runtime == "onnx-spec" or runtime in plugins.LEVELS
+        few = runtime == plugins.SPEC or runtime in plugins.LEVELS
         if few and options.quick and runtime in plugins.LEVELS:
             continue
         cells += [Cell(key, runtime, p.shape, p.regime) for p in _points(target, options, few=few)]

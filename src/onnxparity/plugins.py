@@ -31,17 +31,19 @@ __all__ = [
 
 MEANING = "onnx-float64"
 """The runtime whose cells ask for the meaning; planned whenever there is a reference."""
+SPEC = "onnx-spec"
+"""The specification's own arithmetic, evaluated by this package."""
 LEVELS = ("ort-cpu-extended", "ort-cpu-basic", "ort-cpu-disabled")
 TORCH_RUNTIMES = ("torch-float64", "torch-eager")
 """Run the module itself, in a worker with torch."""
-DEFAULT_RUNTIMES = (*TORCH_RUNTIMES, MEANING, "onnx-spec", "ort-cpu", *LEVELS, "ort-cuda")
+DEFAULT_RUNTIMES = (*TORCH_RUNTIMES, MEANING, SPEC, "ort-cpu", *LEVELS, "ort-cuda")
 OPTIONAL = ("ort-cuda", "openvino")
 """Left out of a default run where they are not there, and told as a limit; all others are then red."""
 GROUP = "onnxparity.runtimes"
 
 BUILT_IN = {
     MEANING: "onnxparity.runtimes.onnx_float64:OnnxFloat64Runtime",
-    "onnx-spec": "onnxparity.runtimes.onnx_spec:OnnxSpecRuntime",
+    SPEC: "onnxparity.runtimes.onnx_spec:OnnxSpecRuntime",
     "ort-cpu": "onnxparity.runtimes.ort_cpu:OrtCpu",
     "ort-cpu-extended": "onnxparity.runtimes.ort_cpu:OrtCpuExtended",
     "ort-cpu-basic": "onnxparity.runtimes.ort_cpu:OrtCpuBasic",

@@ -43,6 +43,8 @@ class Values:
             with np.load(found, allow_pickle=False) as stored:
                 return {name.removeprefix("value/"): stored[name] for name in stored.files}
         values = compute()
+        if any(value.dtype.isbuiltin != 1 for value in values.values()):
+            return values  # .npz cannot hold bfloat16
         stream = io.BytesIO()
         np.savez(stream, allow_pickle=False, **{f"value/{name}": value for name, value in values.items()})
         folder.put(KIND, key, SUFFIX, stream.getvalue())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -259,6 +260,48 @@ def test_nothing_is_left_running() -> None:
     worker.close()
     with pytest.raises(WorkerTimeoutError), Worker() as other:
         ask(other, "sleep", 600.0, limit=0.1)
+    assert children() == before
+
+
+def test_an_aborted_worker_serves_nobody_again(worker: Worker) -> None:
+    pid = pid_of(worker)
+    worker.abort()
+    assert not psutil.pid_exists(pid)
+    before = children()
+    with pytest.raises(WorkerCrashedError, match="aborted"):
+        ask(worker, "count", 1)
+    assert children() == before
+
+
+def test_an_abort_reaches_a_worker_that_is_being_started(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, start = children(), subprocess.Popen
+
+    class Aborted(start[bytes]):  # type: ignore[misc, valid-type]  # a class that is looked up when the test runs
+        def __init__(self, *args: object, **kwargs: object) -> None:
+            super().__init__(*args, **kwargs)
+            worker.abort()  # as another thread would, before anybody knows of the process
+
+    monkeypatch.setattr(subprocess, "Popen", Aborted)
+    with pytest.raises(WorkerCrashedError, match="start"):
+        ask(worker, "sleep", 600.0)
+    assert children() == before
+
+
+def test_an_abort_ends_a_call_that_another_thread_waits_for(worker: Worker) -> None:
+    before, ended = children(), threading.Event()
+    items = worker.call("worker_jobs:sleep", 600.0, limit=LIMIT)
+    assert next(items) == "first"
+
+    def wait() -> None:
+        with pytest.raises((OnnxParityError, OSError)):
+            next(items)
+        ended.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    worker.abort()
+    waiting.join(LIMIT)
+    assert ended.is_set()
     assert children() == before
 
 

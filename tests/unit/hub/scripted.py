@@ -1,0 +1,140 @@
+"""Workers that follow a script instead of exporting and judging, for the tests of what happens around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from onnxparity import schedule
+from onnxparity.artifact import Artifact, FileInput
+from onnxparity.authoring import Authored, AuthorRequest, Refused
+from onnxparity.errors import OnnxParityError, WorkerCrashedError
+from onnxparity.examining import ExamineRequest, Placements, Started
+from onnxparity.outcome import Status, Verdict
+from onnxparity.plan import ArtifactKey, Cell
+from onnxparity.planning import Options, Target, plan
+from onnxparity.protocols import Placement
+from onnxparity.references import References
+from onnxparity.schedule import Found, Slot, SubjectWork
+from tests.unit.hub.subjects import subject, verdict
+
+RUNTIMES = ("torch-float64", "torch-eager", "onnx-float64", "ort-cpu")
+OPTIONS = Options(opsets=(18, 23), dtypes=("float32",), runtimes=RUNTIMES, quick=True)
+SUBJECT = subject(properties=("causality",))
+KEYS = tuple(ArtifactKey("subject", "dynamo", opset, "float32") for opset in OPTIONS.opsets)
+FILE = ArtifactKey("subject", "file", 18, "float32")
+PLACED = (Placement("n", "MatMul", "CPUExecutionProvider"),)
+
+
+def artifact(key: ArtifactKey, sha256: str = "0") -> Artifact:
+    """An artifact that is never opened."""
+    x, y = ((FileInput(name, "float32", ("batch", "sequence", 3)),) for name in ("x", "y"))
+    return Artifact(key, "", sha256, 1, False, 18, 18, 8, {}, x, y, {}, 0, None, False)
+
+
+def dead() -> OnnxParityError:
+    """How a worker usually dies."""
+    return WorkerCrashedError("the worker died", got="signal 11")
+
+
+@dataclass
+class Script:
+    """What the stubbed workers do, and what they were asked."""
+
+    deaths: dict[object, list[OnnxParityError]] = field(default_factory=dict)
+    """Errors raised at a step, one for each time that it is come by."""
+    refused: dict[ArtifactKey, OnnxParityError] = field(default_factory=dict)
+    sha256: str = "0"
+    contents: str = "c"
+    authored: list[AuthorRequest] = field(default_factory=list)
+    examined: list[ExamineRequest] = field(default_factory=list)
+    aborted: int = 0
+
+    def at(self, step: object) -> None:
+        """Raises where the script says so."""
+        if self.deaths.get(step):
+            raise self.deaths[step].pop(0)
+
+    def author(self, request: AuthorRequest) -> Iterator[object]:
+        """As `authoring.author`, without torch."""
+        self.authored.append(request)
+        self.at("build")
+        for key in request.keys:
+            yield Started(key)
+            self.at(key)
+            yield (
+                Refused(key, self.refused[key])
+                if key in self.refused
+                else Authored(artifact(key, f"{key.id} {self.sha256}"))
+            )
+        if request.points:
+            self.at("references")
+            yield References(request.folder, {"float32": frozenset()}, {"float32": {}}, {"float32": self.contents})
+        for cell in request.torch_cells:
+            yield Started(cell)
+            self.at(cell)
+            yield verdict(Status.PASS, cell, "oracle")
+
+    def examine(self, request: ExamineRequest) -> Iterator[object]:
+        """As `examining.examine`, without any runtime."""
+        self.examined.append(request)
+        for cell in request.cells:
+            self.at(("before", cell))
+            yield Started(cell)
+            self.at(cell)
+            yield verdict(Status.PASS, cell)
+        self.at("placements")
+        yield Placements("ort-cpu", PLACED)
+
+
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> Script:
+    """Stubs every worker of `schedule`."""
+    written = Script()
+
+    class Stub:
+        def call(self, job: str, request: object, *, limit: float) -> Iterator[object]:
+            assert limit > 0
+            if isinstance(request, AuthorRequest):
+                assert job == "author"
+                return written.author(request)
+            assert job == "examine" and isinstance(request, ExamineRequest)
+            return written.examine(request)
+
+        def abort(self) -> None:
+            written.aborted += 1
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(schedule, "Worker", Stub)
+    return written
+
+
+def planned(folder: Path) -> SubjectWork:
+    """The quick plan of a subject with an oracle."""
+    return SubjectWork(SUBJECT, plan(Target(SUBJECT, has_oracle=True), OPTIONS), str(folder), ".")
+
+
+def run(work: SubjectWork) -> list[Found]:
+    """Everything found for the subject."""
+    return list(Slot(limit=1.0).run(work))
+
+
+def verdicts(found: Sequence[Found]) -> dict[Cell, Verdict]:
+    """By cell. Fails where a cell has two."""
+    given = [f.verdict for f in found if f.verdict is not None]
+    assert len({v.cell for v in given}) == len(given)
+    return {v.cell: v for v in given}
+
+
+def not_passed(found: Sequence[Found]) -> dict[Cell, Status]:
+    """The status of each cell that did not pass."""
+    return {c: v.status for c, v in verdicts(found).items() if v.status is not Status.PASS}
+
+
+def where(work: SubjectWork, **wanted: object) -> list[Cell]:
+    """The planned cells whose fields are these."""
+    return [c for c in work.cells if all(getattr(c, k) == v for k, v in wanted.items())]
