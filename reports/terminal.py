@@ -20,10 +20,12 @@ from onnxparity.reports.layout import (
     failures,
     fair_share,
     headline,
+    milliseconds,
     number,
     printable,
     ratio,
     tone,
+    withheld,
 )
 
 __all__ = ["MAX_FAILURES", "print_report"]
@@ -93,6 +95,7 @@ def print_report(report: Report, console: Console) -> None:
         signs = [f"{pen.toned(kind, ' ')}{words}" for kind, words in LEGEND.items()]
         console.print(pen.text(", ".join(signs), "dim"))
     _print_failures(report, console, pen)
+    _print_latency(report, console, pen)
     _print_limits(report, console, pen)
     _print_conclusion(report, console, pen)
 
@@ -161,6 +164,30 @@ def _print_failure(verdict: Verdict, console: Console, pen: Pen) -> None:
     console.print(Padding(pen.text(message), (0, 0, 0, 2), expand=False))
     if verdict.command:
         console.print(pen.text(f"  {verdict.command}", "cyan"), soft_wrap=True)
+
+
+def _print_latency(report: Report, console: Console, pen: Pen) -> None:
+    """Milliseconds by subject, shape and runtime; where there is no number, why."""
+    if not report.latency:
+        return
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column(pen.text("latency, ms"), overflow="fold", max_width=WIDEST_SUBJECT)
+    for title in ("shape", "runtime"):
+        table.add_column(title, overflow="fold")
+    for title in ("p50", "p90", "p99", "samples"):
+        table.add_column(title, justify="right", no_wrap=True)
+    why = []
+    for row in report.latency:
+        values = [pen.text(milliseconds(value)) for value in (row.p50_ms, row.p90_ms, row.p99_ms)]
+        if withheld(row):
+            values = [pen.text("-")] * 3
+            why.append(f"{row.artifact.id}/{row.runtime} {row.shape}: {withheld(row)}")
+        names = (row.artifact.subject, row.shape, row.runtime)
+        table.add_row(*map(pen.text, names), *values, str(len(row.samples_ms)))
+    console.print()
+    console.print(table)
+    for line in dict.fromkeys(why):
+        console.print(pen.text(f"  no number for {line}", "dim"))
 
 
 def _print_limits(report: Report, console: Console, pen: Pen) -> None:
