@@ -14,6 +14,7 @@ from onnx import helper
 from onnx.reference.op_run import OpRun
 
 from onnxparity.protocols import Array
+from onnxparity.runtimes.products import product
 
 __all__ = ["Attention", "Rounded", "attention"]
 
@@ -183,9 +184,7 @@ def _weights(biased: Array, bias: Array, precision: int | None, rounded: Rounded
 
 
 def _product(a: Array, b: Array, rounded: Rounded | None) -> Array:
-    if rounded is not None:
-        return rounded.product(a, b)
-    return np.asarray(np.matmul(a, b)).astype(a.dtype, copy=False)
+    return product(a, b) if rounded is None else rounded.product(a, b)
 
 
 def _rounded(value: Array, rounded: Rounded | None) -> Array:

@@ -124,11 +124,15 @@ class Moving:
     def call(self, step: Step, arguments: Sequence[Value]) -> Sequence[Value]:
         """The node's results: from the tape where they are structure, else moved."""
         settled = self._settled.get(id(step))
-        return self.moved(step, arguments) if settled is None else next(settled)
+        return self.moved(step, arguments) if settled is None else self.settled(next(settled))
 
     def moved(self, step: Step, arguments: Sequence[Value]) -> Sequence[Value]:
         """The results of a node that decides nothing."""
         raise NotImplementedError
+
+    def settled(self, results: Sequence[Value]) -> Sequence[Value]:
+        """What stands for results that are structure."""
+        return results
 
     def choice(self, value: Value) -> Value:
         """The condition or trip count of the exact evaluation."""
@@ -167,6 +171,10 @@ class RoundingErrors(Moving):
     def constant(self, constant: Constant) -> Value:
         """As `feed`."""
         return self.stored(constant.value, constant.inexact, self._roundoff)
+
+    def settled(self, results: Sequence[Value]) -> Sequence[Value]:
+        """As they were; only the fractions of a range are rounded, its whole numbers are positions."""
+        return [self.feed(r) if isinstance(r, np.ndarray) else r for r in results]
 
     def moved(self, step: Step, arguments: Sequence[Value]) -> Sequence[Value]:
         """Each floating result moved by what rounding may add to it."""

@@ -39,7 +39,7 @@ _BY_KIND = {
         Abs And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConcatFromSequence ConstantOfShape
         DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool Identity Max MaxPool
         Min Neg Not OneHot Or Pad ReduceMax ReduceMin Relu Reshape
-        ReverseSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape
+        ReverseSequence SequenceAt SequenceConstruct SequenceEmpty SequenceInsert SequenceLength Shape
         Size Slice SpaceToDepth Split SplitToSequence Squeeze TensorScatter Tile Transpose Trilu Unsqueeze Where Xor
         """,
     Rounding.RESULT: """

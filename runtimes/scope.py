@@ -23,6 +23,8 @@ __all__ = ["Kernel", "Scope", "Step", "Value", "compiled"]
 Value = Any  # Any: an array, a list of arrays (a sequence), or None for an input that is absent
 Kernel = Callable[..., Sequence[Value]]
 
+OLDEST_OPSET = 9
+"""Operators were compared with ONNX Runtime from this opset on; some mean something else before it."""
 SHAPES_ONLY = frozenset({"SequenceLength", "Shape", "Size"})
 """Operators whose result depends on shapes, not on values."""
 
@@ -96,6 +98,7 @@ def compiled(model: ModelProto, *, promoted: bool) -> Scope:
     if model.functions:
         model = inline_local_functions(model)
     _use_short_domain(model)
+    _refuse_unverified(model)
     _refuse_unknown(model.graph)
     floats = {i.name for i in model.graph.input if i.type.tensor_type.elem_type in ROUNDOFF}
     constants = _take_all(model.graph, promoted)
@@ -169,6 +172,8 @@ def _body(
     scope = _scope(graph, evaluator, constants, path, inputs, names)
     if names.data & set(scope.outputs):
         outer.data |= set(node.output)
+    if names.carried & set(scope.outputs):
+        outer.carried |= set(node.output)
     return scope
 
 
@@ -236,6 +241,19 @@ def _plain(value: Value) -> Value:
     if isinstance(value, np.floating):
         return float(value)
     return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+def _refuse_unverified(model: ModelProto) -> None:
+    opset = next((o.version for o in model.opset_import if not o.domain), 0)
+    if opset < OLDEST_OPSET:
+        raise LoadError(
+            f"opset {opset} has not been verified in float64",
+            expected=f"opset {OLDEST_OPSET} or later",
+            remedy="convert the file with onnx.version_converter, or export it again",
+        )
+    for output in model.graph.output:
+        if output.type.WhichOneof("value") not in ("tensor_type", None):
+            raise LoadError(f"output {output.name!r} is no tensor", expected="tensors as outputs of the model")
 
 
 def _refuse_unknown(graph: GraphProto) -> None:

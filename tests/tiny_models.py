@@ -35,7 +35,7 @@ def save_tiny(
     if weights:
         nodes.insert(0, helper.make_node("MatMul", [taken, "W"], ["scores"]))
         tensors = [numpy_helper.from_array(values.astype(dtype), "W")]
-    dims = ["batch", "sequence", WIDTH]
+    dims: list[str | int | None] = ["batch", "sequence", WIDTH]
     graph = helper.make_graph(
         nodes,
         "tiny",

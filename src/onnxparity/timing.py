@@ -142,6 +142,7 @@ class _Timer:
             self.worker.suspend()
         except OnnxParityError as error:
             self.error = error.what.splitlines()[0]
+            self.worker.close()  # else its idle threads spin beside whoever is on turn
             return []
         return list(block)
 

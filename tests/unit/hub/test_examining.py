@@ -1,4 +1,4 @@
-"""One artifact is judged cell by cell: its meaning, its arithmetic, its properties, and nothing spoils the next cell."""
+"""One artifact is judged cell by cell: meaning, arithmetic, properties; nothing spoils the next cell."""
 
 from __future__ import annotations
 
