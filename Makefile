@@ -24,7 +24,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 verify: $(INSTALLED) ## the main job: the catalogue and a trained model, verdict table and report
 	$(BIN)/onnxparity verify --latency minilm --latency causal-attention --latency encoder-block-post-norm --out $(OUT)
-	$(BIN)/onnxparity verify $$($(BIN)/python -m onnxparity.models.ready_made) --against minilm --out $(OUT)/ready-made
+	$(BIN)/onnxparity verify $$($(BIN)/python -m onnxparity.models.ready_made) --against minilm \
+		--expect models/ready_made.toml --out $(OUT)/ready-made
 
 lint: $(INSTALLED) ## ruff: style and format
 	$(BIN)/ruff check .

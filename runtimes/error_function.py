@@ -18,7 +18,7 @@ def erf(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     erf' = 2/sqrt(pi) exp(-x^2), and its derivatives are Hermite polynomials times that, so that a table of
     101 points and 10 coefficients serves |x| <= 6.25; beyond it erf is 1.
     """
-    size = np.abs(x)
+    size = np.minimum(np.abs(x), 7.0)
     nearest = np.fmin(size / _SPACING + 0.5, len(_SERIES[0]) - 1).astype(np.int64)  # fmin: NaN takes the last
     step = size - nearest * _SPACING
     total = _SERIES[-1][nearest]

@@ -13,9 +13,10 @@ from onnxparity.protocols import Array
 from onnxparity.runtimes.promotion import Constant
 from onnxparity.runtimes.scope import Scope, Step, Value
 
-__all__ = ["Arithmetic", "Exact", "called", "execute"]
+__all__ = ["NARROW", "Arithmetic", "Exact", "called", "execute"]
 
-_NARROW = frozenset({np.dtype(np.float16), np.dtype(bfloat16), np.dtype(np.float32)})
+NARROW = frozenset({np.dtype(np.float16), np.dtype(bfloat16), np.dtype(np.float32)})
+"""The floats that have to be widened."""
 
 
 class Arithmetic(Protocol):
@@ -67,7 +68,7 @@ def refuse_narrow(step: Step, results: Sequence[Value]) -> None:
     """Raises RunError where a value is a float narrower than float64."""
     for value in results:
         for array in value if isinstance(value, list) else (value,):
-            if array is not None and array.dtype in _NARROW:
+            if array is not None and array.dtype in NARROW:
                 raise RunError(
                     f"{step.label} left float64",
                     expected="float64 throughout",

@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from onnxparity.errors import LoadError
 from onnxparity.protocols import Feeds, Outputs
-from onnxparity.runtimes.evaluation import Arithmetic, Exact, execute
+from onnxparity.runtimes.evaluation import NARROW, Arithmetic, Exact, execute
 from onnxparity.runtimes.promotion import ROUNDOFF, Constant, dominant_dtype
 from onnxparity.runtimes.scope import Scope, Value, compiled
 
@@ -79,5 +79,5 @@ def load_model(path: str | Path) -> ModelProto:
 
 
 def widened(feeds: Feeds) -> dict[str, Value]:
-    """Floating feeds in float64, all others as they are."""
-    return {name: v.astype(np.float64) if v.dtype.kind in "fV" else v for name, v in feeds.items()}
+    """Feeds in half, bfloat16 and float32 in float64, all others as they are."""
+    return {name: v.astype(np.float64) if v.dtype in NARROW else v for name, v in feeds.items()}

@@ -139,7 +139,7 @@ def _add_verify(verbs: Verbs[argparse.ArgumentParser]) -> None:
     )
     verb.add_argument("--json", metavar="FILE", help="write the report document there too; - for standard output")
     verb.add_argument("--resume", action="store_true", help="keep the verdicts of an interrupted run in --out")
-    verb.add_argument("--no-cache", action="store_true", help="export again even where the same export is cached")
+    verb.add_argument("--no-cache", action="store_true", help="export and evaluate again, whatever the cache holds")
     verb.add_argument("--jobs", type=int, metavar="N", help="subjects at a time (default: one per core)")
     verb.add_argument(
         "--limit", type=float, default=300.0, metavar="SECONDS", help="time limit of a cell (default: %(default)g)"
@@ -166,14 +166,24 @@ def _add_export(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 
 def _add_list(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    verb = verbs.add_parser("list", help="show the catalogue: source, parameters, axes, properties")
+    verb = verbs.add_parser(
+        "list",
+        help="show the catalogue: source, parameters, axes, properties",
+        epilog="examples:\n  onnxparity list\n  onnxparity list '*-decoder' --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     verb.set_defaults(verb=_list)
     verb.add_argument("pattern", nargs="?", default="*", help="a name or glob")
     verb.add_argument("--json", action="store_true", help="print the descriptions as JSON")
 
 
 def _add_doctor(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    verb = verbs.add_parser("doctor", help="what this machine can run, and why not the rest")
+    verb = verbs.add_parser(
+        "doctor",
+        help="what this machine can run, and why not the rest",
+        epilog="exit codes:\n  0   nothing is broken, whatever is absent\n  1   an installation is broken",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     verb.set_defaults(verb=_doctor)
     verb.add_argument("--json", action="store_true", help="print the findings as JSON")
 
@@ -192,7 +202,12 @@ def _add_report(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 
 def _add_gate(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    verb = verbs.add_parser("gate", help="exit with a report's verdict; needs no torch")
+    verb = verbs.add_parser(
+        "gate",
+        help="exit with a report's verdict; needs no torch",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     verb.set_defaults(verb=_gate)
     verb.add_argument("document", type=Path, metavar="REPORT.json")
 

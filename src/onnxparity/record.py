@@ -115,7 +115,7 @@ class Report:
 
     def write(self, path: Path) -> None:
         """Writes the document; the folder must exist."""
-        path.write_text(json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(self.to_json(), allow_nan=False) + "\n", encoding="utf-8")
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Report:

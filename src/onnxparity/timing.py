@@ -27,6 +27,8 @@ __all__ = ["Series", "TimeRequest", "curve", "interleave", "percentiles", "time_
 BLOCK_SECONDS = 0.03
 """About how long one turn lasts; short enough that drift hits every runtime alike."""
 TURNS = 8
+LEAST_RUNS, SLOW_SECONDS = 4, 0.25
+"""Runs in a block however short the block was meant to be, unless one run takes longer than this."""
 WARMUP_SECONDS = 0.05
 STEADY = 0.05
 """Warm-up ends where two blocks in a row have medians this close, or after MAX_WARMUP blocks."""
@@ -115,7 +117,8 @@ class _Timer:
                 return
             self.warmup += len(block)
             median = float(np.median(block))
-            self.runs = max(1, int(block_seconds * 1e3 / max(median, 1e-3)))
+            least = LEAST_RUNS if median < SLOW_SECONDS * 1e3 else 1
+            self.runs = max(least, int(block_seconds * 1e3 / max(median, 1e-3)))
             if previous is not None and abs(median - previous) <= STEADY * previous:
                 return
             previous = median
