@@ -207,6 +207,15 @@ class Pow(OpRun):
         return (np.power(a, b).astype(a.dtype),)
 
 
+class Scan(OpRun):
+    """The evaluator's refuses axes and directions when it is made; subgraphs are run in `evaluation`."""
+
+    op_domain = ""
+
+    def _run(self, *values: Array) -> tuple[Array]:
+        raise NotImplementedError("subgraphs are run in `evaluation`")
+
+
 OPERATORS: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
@@ -231,6 +240,7 @@ OPERATORS: tuple[type[OpRun], ...] = (
     Pow,
     RMSNormalization,
     RotaryEmbedding,
+    Scan,
     ScatterElements,
     ScatterND,
     Softmax,

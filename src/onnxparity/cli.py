@@ -61,8 +61,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     top = argparse.ArgumentParser(
         prog="onnxparity",
-        description="Export Transformers from PyTorch to ONNX, run them under ONNX Runtime, and verify that they are "
-        "still the same model.",
+        description="Export Transformers from PyTorch to ONNX, run them under ONNX Runtime,\n"
+        "and verify that they are still the same model.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

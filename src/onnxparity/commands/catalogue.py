@@ -28,15 +28,17 @@ def show(options: argparse.Namespace) -> int:
 
 def _print(subjects: Sequence[Subject]) -> None:
     from rich.console import Console
+    from rich.padding import Padding
     from rich.text import Text
 
     console = Console(highlight=False)
     for s in subjects:
         size = "" if s.parameters is None else f"{s.parameters:,} parameters"
         console.print(Text.assemble((f"{s.name:<33}", "bold"), f" {_axes(s.axes):<14} {size:>19}"))
-        console.print(Text(f"  {s.summary} ({s.source})", style="dim"))
-        if s.properties:
-            console.print(Text(f"  promises {', '.join(s.properties)}", style="dim"))
+        lines = [f"{s.summary} ({s.source})"]
+        lines += [f"promises {', '.join(s.properties)}"] if s.properties else []
+        for line in lines:
+            console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2), expand=False))
     console.print(f"\n{len(subjects)} subjects; verify one with: onnxparity verify NAME")
 
 

@@ -39,8 +39,9 @@ def doctor(options: argparse.Namespace) -> int:
 def _print(machine: dict[str, object], runtimes: Sequence[Availability]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console()
+    console = Console(highlight=False, markup=False)
     console.print(f"{machine['processor'] or machine['machine']}, {machine['cores']} cores, {machine['platform']}")
     packages = machine["packages"]
     if isinstance(packages, dict):
@@ -51,5 +52,5 @@ def _print(machine: dict[str, object], runtimes: Sequence[Availability]) -> None
     table.add_column("why not, and what would mend it")
     for a in runtimes:
         why = "" if a.available else a.reason + (f"\n→ {a.remedy}" if a.remedy else "")
-        table.add_row(a.runtime, "[green]yes[/]" if a.available else "[yellow]no[/]", why)
+        table.add_row(a.runtime, Text("yes", "green") if a.available else Text("no", "yellow"), Text(why))
     console.print(table)

@@ -127,7 +127,8 @@ def test_the_evaluators_own_erf_is_seen_to_pass_through_float32(cases: Cases) ->
 
     class Evaluator:
         def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
-            return {"y": ReferenceEvaluator(case.model).run(None, feeds)[0]}
+            answers: Any = ReferenceEvaluator(case.model).run(None, feeds)  # Any: a list or a dict
+            return {"y": answers[0]}
 
     assert _narrow(Evaluator(), case)
 
