@@ -72,14 +72,19 @@ def read_given(path: Path, name: str | None = None) -> Given:
 
 
 def _dominant_dtype(model: ModelProto) -> str:
-    """The floating dtype with the most bytes among the weights, else the first of an input, else float32."""
+    """The floating dtype with the most bytes among the weights, else float32.
+
+    Where all that goes in and comes out is narrower, it is the model's dtype: a half-precision file may hold
+    nothing but float32 tables.
+    """
     weights: Counter[int] = Counter()
     for tensor in model.graph.initializer:
         if tensor.data_type in FLOAT_BITS:
             weights[tensor.data_type] += tensor_bytes(tensor)
-    inputs = [v.type.tensor_type.elem_type for v in model.graph.input]
-    floats = [*(element for element, _ in weights.most_common(1)), *(e for e in inputs if e in FLOAT_BITS)]
-    return dtype_name(floats[0]) if floats else "float32"
+    declared = {v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)} & FLOAT_BITS.keys()
+    widest = max(declared, key=FLOAT_BITS.__getitem__, default=TensorProto.FLOAT)
+    heaviest = max(weights, key=weights.__getitem__, default=widest)
+    return dtype_name(min(heaviest, widest, key=FLOAT_BITS.__getitem__) if declared else heaviest)
 
 
 def _refuse_twins(artifact: Artifact, path: Path) -> None:

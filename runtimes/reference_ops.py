@@ -16,7 +16,7 @@ from onnx.reference.op_run import OpRun
 
 from onnxparity.protocols import Array
 from onnxparity.runtimes.attention_op import Attention
-from onnxparity.runtimes.convolution_op import Conv
+from onnxparity.runtimes.convolution_op import Conv, ConvTranspose
 from onnxparity.runtimes.error_function import erf
 from onnxparity.runtimes.indexing_ops import (
     ConstantOfShape,
@@ -221,6 +221,7 @@ OPERATORS: tuple[type[OpRun], ...] = (
     BatchNormalization,
     ConstantOfShape,
     Conv,
+    ConvTranspose,
     Dropout,
     Erf,
     Expand,

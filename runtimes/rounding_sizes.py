@@ -302,7 +302,8 @@ def _scatter(step: Step, arguments: Sequence[Value], results: Sequence[Value], r
 
 def _cast(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     """An integer becomes a float as it is, unless it has more digits than the float."""
-    if arguments[0].dtype == np.float64 or results[0].dtype != np.float64:
+    given = arguments[0].dtype
+    if given == np.float64 or results[0].dtype != np.float64 or given.itemsize == 1:
         return [None]
     return [np.where(np.abs(results[0]) > 1 / roundoff, np.abs(results[0]), 0.0)]
 

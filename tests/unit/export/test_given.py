@@ -346,3 +346,10 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="not an ONNX file"):
         read_given(path)
+
+
+def test_a_half_precision_file_with_float32_tables_is_half(given: Callable[..., Given]) -> None:
+    inputs = [value("x", ["batch"], HALF)]
+    assert given(inputs, initializers=[table("frequencies", 64)]).artifact.key.dtype == "float16"
+    mixed = [*inputs, value("y", ["batch"], FLOAT)]
+    assert given(mixed, initializers=[table("frequencies", 64)]).artifact.key.dtype == "float32"

@@ -13,7 +13,7 @@ from onnxparity import plugins
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
 from onnxparity.errors import LoadError, OnnxParityError, UnavailableError
-from onnxparity.examining import ExamineRequest, Placements, Started, examine
+from onnxparity.examining import Bench, ExamineRequest, Placements, Started, examine
 from onnxparity.export.given import read_given
 from onnxparity.grid import Point
 from onnxparity.outcome import Status, Verdict
@@ -21,6 +21,8 @@ from onnxparity.plan import Cell
 from onnxparity.protocols import Availability, Feeds, Outputs, Placement, Runtime, Session
 from onnxparity.references import References, feeds_at, write_arrays, write_failure
 from tests.tiny_models import save_tiny
+from tests.unit.hub.subjects import mask
+from tests.unit.hub.subjects import subject as subject_of
 
 MEANING, ORT = "onnx-float64", "ort-cpu"
 SHAPE = "b2-t5"
@@ -237,6 +239,12 @@ def test_a_token_that_sees_later_ones_breaks_causality(tmp_path: Path) -> None:
         assert [v.status for v in judge(request(path, *cells))] == [status] * 2
 
 
+def test_a_property_whose_companion_is_missing_is_red(tmp_path: Path) -> None:
+    verdict = only(request(save_tiny(tmp_path / "a.onnx"), (ORT, "prefill-decode")))
+    assert (verdict.status, verdict.question) == (Status.RUN_ERROR, "property")
+    assert "prefill companion" in verdict.message
+
+
 def test_a_property_is_held_to_what_the_runtime_computes_in(tmp_path: Path, install: Callable[[Fake], None]) -> None:
     runs = []
 
@@ -250,6 +258,27 @@ def test_a_property_is_held_to_what_the_runtime_computes_in(tmp_path: Path, inst
     install(Fake(ORT, lambda outputs: {n: (v * (1 + 1e-4)).astype(v.dtype) for n, v in unsteady(outputs).items()}))
     float16 = only(request(save_tiny(tmp_path / "b.onnx", dtype="float16"), (ORT, "causality")))
     assert float16.status is Status.PASS, "1e-4 is below a unit of half precision"
+
+
+def test_in_float64_a_property_is_held_to_float64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = request(save_tiny(tmp_path / "a.onnx"), (MEANING, "causality"))
+    session = type(REAL(MEANING).load(asked.artifact))
+    runs, run = [], session.run
+
+    def drifting(self: Session, feeds: Feeds) -> Outputs:
+        runs.append(1)
+        return {name: value * (1 + 1e-9 * len(runs)) for name, value in run(self, feeds).items()}
+
+    monkeypatch.setattr(session, "run", drifting)
+    assert only(asked).status is Status.PROPERTY, "1e-9 is far below a unit of float32, and far above one of float64"
+
+
+def test_a_mask_is_filled_with_what_the_narrower_side_can_hold(tmp_path: Path) -> None:
+    wide, half = (given(save_tiny(tmp_path / f"{d}.onnx", dtype=d))[0] for d in ("float32", "float16"))
+    masked = subject_of((mask("additive"),), outputs=())
+    for ours, theirs in ((wide, half), (half, wide)):
+        feeds = Bench(ExamineRequest(masked, ours, (), against=theirs)).drawn(Point("b2-t17", "mask-right-min"))
+        assert float(feeds["mask"].min()) == float(np.finfo(np.float16).min)
 
 
 def test_an_example_that_is_called_like_a_regime_is_refused(tmp_path: Path) -> None:

@@ -79,23 +79,31 @@ def request(runtime: str, artifact: Artifact | None = None) -> TimeRequest:
 
 
 def test_turns_alternate_and_samples_stay_in_the_order_they_were_taken(clock: Clock) -> None:
-    fast, slow = interleave([request("3"), request("10")], turns=4, block_seconds=0.03)
+    fast, slow = interleave([request("3"), request("5")], turns=4, block_seconds=0.03)
     turns = [(name, what) for name, what in clock.log if what != "closed"][-8:]
-    assert turns == [("3", "10"), ("10", "3")] * 4, "blocks of equal length, A B A B"
+    assert turns == [("3", "10"), ("5", "6")] * 4, "blocks of equal length, A B A B"
     assert (fast.runtime, fast.turns, len(fast.samples_ms)) == ("3", 4, 40)
-    assert (slow.runtime, slow.turns, len(slow.samples_ms)) == ("10", 4, 12)
+    assert (slow.runtime, slow.turns, len(slow.samples_ms)) == ("5", 4, 24)
     for series in (fast, slow):
         assert list(series.samples_ms) == sorted(series.samples_ms)
         assert series.error == "" and series.warmup_runs > 0
     assert clock.running == set()
-    assert [name for name, what in clock.log if what == "closed"] == ["3", "10"]
+    assert [name for name, what in clock.log if what == "closed"] == ["3", "5"]
 
 
 def test_warm_up_is_no_sample_and_ends_when_two_blocks_agree(clock: Clock) -> None:
-    (series,) = interleave([request("5")], turns=2, block_seconds=0.01)
-    assert clock.log == [("5", "bind"), ("5", "10"), ("5", "10"), ("5", "2"), ("5", "2"), ("5", "closed")]
+    (series,) = interleave([request("5")], turns=2, block_seconds=0.03)
+    assert clock.log == [("5", "bind"), ("5", "10"), ("5", "10"), ("5", "6"), ("5", "6"), ("5", "closed")]
     assert series.warmup_runs == 1 + 10 + 10
-    assert len(series.samples_ms) == 4
+    assert len(series.samples_ms) == 12
+
+
+@pytest.mark.parametrize(("milliseconds", "runs"), [("20", timing.LEAST_RUNS), ("300", 1)])
+def test_a_slow_model_has_a_few_runs_in_a_block_and_a_very_slow_one_has_one(
+    clock: Clock, milliseconds: str, runs: int
+) -> None:
+    (series,) = interleave([request(milliseconds)], turns=3)
+    assert len(series.samples_ms) == 3 * runs
 
 
 def test_warm_up_ends_even_where_blocks_never_agree(clock: Clock) -> None:
@@ -111,9 +119,9 @@ def test_warm_up_ends_even_where_blocks_never_agree(clock: Clock) -> None:
 )
 def test_what_fails_is_a_series_with_its_error_and_no_samples(clock: Clock, call: int, error: LoadError) -> None:
     clock.fails["3"] = (call, error)
-    broken, sound = interleave([request("3"), request("10")], turns=4)
+    broken, sound = interleave([request("3"), request("5")], turns=4)
     assert (broken.samples_ms, broken.error) == ((), error.what.splitlines()[0])
-    assert len(sound.samples_ms) == 12 and sound.error == ""
+    assert len(sound.samples_ms) == 24 and sound.error == ""
     assert sum(name == "3" for name, what in clock.log if what != "closed") == call, "it is not asked again"
 
 
