@@ -13,7 +13,7 @@ from onnxparity import plugins
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
 from onnxparity.errors import LoadError, OnnxParityError, UnavailableError
-from onnxparity.examining import Bench, ExamineRequest, Placements, Started, examine
+from onnxparity.examining import CONFIRMING_DRAWS, DRAWS, Bench, ExamineRequest, Placements, Started, examine
 from onnxparity.export.given import read_given
 from onnxparity.grid import Point
 from onnxparity.outcome import Status, Verdict
@@ -135,6 +135,22 @@ def test_a_runtime_that_computes_wrongly_is_wrong_arithmetic(tmp_path: Path, ins
     assert verdict.status is Status.ARITHMETIC
     install(Fake(ORT))
     assert only(request(path, (ORT, "normal"))).status is Status.PASS
+
+
+def test_wrong_arithmetic_is_confirmed_with_more_draws(
+    tmp_path: Path, install: Callable[[Fake], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+    measured = Bench.noise
+
+    def tailed(bench: Bench, feeds: Feeds, draws: int = DRAWS) -> Outputs:
+        drawn.append(draws)
+        return {name: v * (1 if draws == DRAWS else 1e4) for name, v in measured(bench, feeds, draws).items()}
+
+    install(Fake(ORT, lambda outputs: {name: value + np.float32(1e-4) for name, value in outputs.items()}))
+    monkeypatch.setattr(Bench, "noise", tailed)
+    assert only(request(save_tiny(tmp_path / "a.onnx"), (ORT, "normal"))).status is Status.PASS
+    assert drawn == [DRAWS, CONFIRMING_DRAWS]
 
 
 def test_one_wrong_token_is_found(tmp_path: Path, install: Callable[[Fake], None]) -> None:
