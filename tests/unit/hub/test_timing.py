@@ -189,3 +189,13 @@ def test_real_workers_take_turns(tiny: TimeRequest) -> None:
     timed, broken = interleave([tiny, missing], turns=2, block_seconds=0.001)
     assert timed.samples_ms and timed.error == ""
     assert broken.samples_ms == () and broken.error
+
+
+def test_the_runs_that_wake_a_stopped_worker_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+    now = iter(range(0, 10**12, 10**6))
+    monkeypatch.setitem(timing._bound, "call", lambda: called.append(len(called)))
+    monkeypatch.setattr(timing.time, "perf_counter_ns", lambda: next(now))
+    (samples,) = timing.time_blocks((None, 5))
+    assert len(called) == timing.WAKING_RUNS + 5
+    assert samples == [1.0] * 5
