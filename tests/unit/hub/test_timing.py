@@ -195,7 +195,7 @@ def test_the_runs_that_wake_a_stopped_worker_are_not_timed(monkeypatch: pytest.M
     called: list[int] = []
     now = iter(range(0, 10**12, 10**6))
     monkeypatch.setitem(timing._bound, "call", lambda: called.append(len(called)))
-    monkeypatch.setattr(timing.time, "perf_counter_ns", lambda: next(now))
+    monkeypatch.setattr("time.perf_counter_ns", lambda: next(now))
     (samples,) = timing.time_blocks((None, 5))
     assert len(called) == timing.WAKING_RUNS + 5
     assert samples == [1.0] * 5
