@@ -94,8 +94,12 @@ class CachedExporter:
         *,
         dynamic_shapes: Any = None,  # Any: torch.export's own nested structure
         kwargs: Mapping[str, Any] | None = None,  # Any: as in example
+        program: str | None = None,
     ) -> Artifact:
-        """Writes `path`, from the cache where it can. Raises what the exporter raises."""
+        """Writes `path`, from the cache where it can. Raises what the exporter raises.
+
+        program: the `program_key` of these arguments, where the caller has it already.
+        """
         self._cache.directory.problem = None
         digest = cache_key(
             module,
@@ -107,6 +111,7 @@ class CachedExporter:
             kwargs=kwargs,
             options=getattr(self._exporter, "options", ()),
             exporter=type(self._exporter),
+            program=program,
         )
         if (found := self._cache.lookup(digest, key)) is not None:
             return _restore(found, path)

@@ -40,14 +40,16 @@ def cache_key(
     kwargs: Mapping[str, Value] | None = None,
     options: Sequence[str] = (),
     exporter: type | None = None,
+    program: str | None = None,
 ) -> str:
     """SHA-256 of all that decides what one exported file looks like.
 
-    `options` are the exporter's own settings; `exporter` is its class, whose source counts too. Not seen: files of
-    installed packages that were edited in place, and what the module reads from disk while it is exported.
+    `options` are the exporter's own settings; `exporter` is its class, whose source counts too; `program` is the
+    `program_key` of the same module and example, where the caller has it. Not seen: files of installed packages
+    that were edited in place, and what the module reads from disk while it is exported.
     """
     asked = Describer()
-    asked.text(program_key(module, example, subject, dynamic_shapes=dynamic_shapes, kwargs=kwargs))
+    asked.text(program or program_key(module, example, subject, dynamic_shapes=dynamic_shapes, kwargs=kwargs))
     asked.text(exporter_name, key.id, str(key.opset), key.dtype, *options)
     if exporter is not None:
         asked.text(source_digest(imported_sources([exporter.__module__])))

@@ -12,7 +12,7 @@ from torch import nn
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
 from onnxparity.errors import LintError, UsageError
-from onnxparity.export.cached import CachedExporter
+from onnxparity.export.cached import ArtifactCache, CachedExporter
 from onnxparity.export.dynamo import DynamoExporter
 from onnxparity.export.lint import lint
 from onnxparity.plan import ArtifactKey
@@ -27,7 +27,7 @@ class Producer:
     """Writes the artifacts of one subject after the other; keeps the last captured program for the next opset."""
 
     def __init__(self, *, use_cache: bool = True) -> None:
-        self._use_cache = use_cache
+        self._cache = ArtifactCache() if use_cache else None
         self._exporters: dict[str, Exporter] = {}
 
     def produce(
@@ -40,17 +40,27 @@ class Producer:
         *,
         dynamic_shapes: Any = None,  # Any: torch.export's own nested structure
         kwargs: Mapping[str, Any] | None = None,  # Any: as in example
+        program: str | None = None,
     ) -> Artifact:
         """Writes `folder/opset-dtype/model.onnx`; what lint warns of joins the artifact's warnings.
+
+        program: the `program_key` of module and example, so that it is not computed again for each opset.
 
         Raises ExportError where no file, or not the asked one, came out; LintError for the first lint error;
         UsageError for an unknown exporter.
         """
         path = folder / f"{key.opset}-{key.dtype}" / "model.onnx"
         path.parent.mkdir(parents=True, exist_ok=True)
-        artifact = self._exporter(key.exporter).export(
-            module, example, subject, key, path, dynamic_shapes=dynamic_shapes, kwargs=kwargs
-        )
+        exporter = self._exporter(key.exporter)
+        if self._cache is not None:
+            cached = CachedExporter(exporter, self._cache)
+            artifact = cached.export(
+                module, example, subject, key, path, dynamic_shapes=dynamic_shapes, kwargs=kwargs, program=program
+            )
+        else:
+            artifact = exporter.export(
+                module, example, subject, key, path, dynamic_shapes=dynamic_shapes, kwargs=kwargs
+            )
         findings = lint(artifact, subject)
         for finding in findings:
             if finding.severity == "error":
@@ -62,6 +72,5 @@ class Producer:
         if name not in EXPORTERS:
             raise UsageError(f"unknown exporter {name!r}", expected=", ".join(EXPORTERS))
         if name not in self._exporters:
-            plain = EXPORTERS[name]()
-            self._exporters[name] = CachedExporter(plain) if self._use_cache else plain
+            self._exporters[name] = EXPORTERS[name]()
         return self._exporters[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -71,8 +72,10 @@ def verify_with(
     """
     directory = Path.cwd()
     _check(jobs, limit)
-    probed, used = _runtimes(runtimes, quick=quick)
-    selected, notes = select(targets, directory, against=against, renamed=renamed)
+    with ThreadPoolExecutor(1) as pool:  # both wait for a worker of their own
+        probing = pool.submit(_runtimes, runtimes, quick=quick)
+        selected, notes = select(targets, directory, against=against, renamed=renamed)
+        probed, used = probing.result()
     _check_files(selected, opsets, dtypes)
     options = Options(
         opsets=tuple(opsets or (QUICK_OPSETS if quick else DEFAULT_OPSETS)),

@@ -30,7 +30,7 @@ from onnxparity.values import Values, feeds_digest
 if TYPE_CHECKING:
     from torch import nn
 
-    from onnxparity.models.subjects import Source
+    from onnxparity.models.subjects import Call, Source
     from onnxparity.runtimes.torch_eager import TorchSession
     from onnxparity.runtimes.torch_float64 import TorchFloat64Session
 
@@ -145,6 +145,7 @@ class Built:
         self.source: Source = bring(request.subject.origin, Path(request.directory))
         self.values = Values(use_cache=request.use_cache)
         self.contents: dict[str, str] = {}
+        self.calls: dict[str, Call] = {}
         self.modules: dict[str, nn.Module] = {}
         self.exact_sessions: dict[str, TorchFloat64Session] = {}
         self.eager_sessions: dict[str, TorchSession] = {}
@@ -157,6 +158,12 @@ class Built:
         if dtype not in self.modules:
             self.modules[dtype] = self.source.build().to(getattr(torch, dtype))
         return self.modules[dtype]
+
+    def call(self, dtype: str) -> Call:
+        """What an export in a dtype is traced with."""
+        if dtype not in self.calls:
+            self.calls[dtype] = self.source.call(dtype)
+        return self.calls[dtype]
 
     def exact(self, dtype: str) -> TorchFloat64Session:
         """The module truly in float64, its weights rounded to a dtype."""
@@ -179,7 +186,7 @@ class Built:
     def artifact(self, key: ArtifactKey) -> Authored | Refused:
         """Exports one key, or takes it from the cache; lint errors refuse it."""
         try:
-            call = self.source.call(key.dtype)
+            call = self.call(key.dtype)
             artifact = self.producer.produce(
                 self.module(key.dtype),
                 call.args,
@@ -188,6 +195,7 @@ class Built:
                 Path(self.request.folder) / slug(self.request.subject.name),
                 kwargs=call.kwargs,
                 dynamic_shapes=call.dynamic_shapes,
+                program=self.content(key.dtype),
             )
             return Authored(artifact)
         except OnnxParityError as error:
@@ -241,13 +249,14 @@ class Built:
     def exact_run(self, dtype: str, feeds: Feeds) -> Outputs:
         """The module's outputs in float64, its weights rounded to a dtype."""
         return self.values.known(
-            "module", self.content(dtype), feeds_digest(feeds), compute=lambda: self.exact(dtype).run(feeds)
+            "module", dtype, self.content(dtype), feeds_digest(feeds), compute=lambda: self.exact(dtype).run(feeds)
         )
 
     def noise(self, dtype: str, feeds: Feeds, draws: int = DRAWS) -> Outputs:
         """Honest rounding of a dtype in the module."""
         return self.values.known(
             f"module noise {draws}",
+            dtype,
             self.content(dtype),
             feeds_digest(feeds),
             compute=lambda: self.exact(dtype).noise(feeds, draws=draws, seed=0),
@@ -258,8 +267,8 @@ class Built:
         from onnxparity.export.fingerprint import program_key
 
         if dtype not in self.contents:
-            call = self.source.call(dtype)
-            self.contents[dtype] = dtype + program_key(
+            call = self.call(dtype)
+            self.contents[dtype] = program_key(
                 self.module(dtype),
                 call.args,
                 self.request.subject,

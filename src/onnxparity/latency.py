@@ -16,6 +16,7 @@ from onnxparity.planning import Options
 from onnxparity.record import Latency
 from onnxparity.selection import Selected
 from onnxparity.timing import Series, TimeRequest, curve, interleave, percentiles
+from onnxparity.worker import Worker
 
 __all__ = ["measure"]
 
@@ -59,25 +60,45 @@ def _subject(
         key = mine[-1].key if mine else ArtifactKey(subject.name, "dynamo", max(options.opsets), options.dtypes[0])
         return [_withheld(key, r, "", "no artifact conforms, so no number is shown") for r in runtimes]
     rows: list[Latency] = []
-    threads = os.cpu_count() or 1
-    for sizes in curve(subject):
-        shape = shape_id(subject, sizes)
-        announce(f"{artifact.key.id} {shape}")
-        requests = []
-        for runtime in runtimes:
-            eager = runtime == "torch-eager"
-            if eager and selected.described.artifact is not None:
-                continue
-            key = ArtifactKey(subject.name, "torch", None, artifact.key.dtype) if eager else artifact.key
-            why = _not_conforming(key, runtime, verdicts)
-            if why:
-                rows.append(_withheld(key, runtime, shape, why))
-            else:
-                path = None if eager else artifact
-                dtype, renamed = artifact.key.dtype, selected.renamed
-                requests.append(TimeRequest(subject, runtime, shape, dtype, path, str(directory), threads, renamed))
-        rows += [_row(r, s, artifact.key) for r, s in zip(requests, interleave(requests), strict=True)]
+    workers: dict[str, Worker] = {}
+    try:
+        for sizes in curve(subject):
+            shape = shape_id(subject, sizes)
+            announce(f"{artifact.key.id} {shape}")
+            requests, withheld = _requests(selected, artifact, runtimes, shape, verdicts, directory)
+            series = interleave(requests, workers=workers)
+            rows += [*withheld, *(_row(r, s, artifact.key) for r, s in zip(requests, series, strict=True))]
+    finally:
+        for worker in workers.values():
+            worker.close()
     return rows
+
+
+def _requests(
+    selected: Selected,
+    artifact: Artifact,
+    runtimes: Sequence[str],
+    shape: str,
+    verdicts: Sequence[Verdict],
+    directory: Path,
+) -> tuple[list[TimeRequest], list[Latency]]:
+    """What is timed at one shape, and the rows of what may not be."""
+    subject, threads = selected.target.subject, os.cpu_count() or 1
+    requests: list[TimeRequest] = []
+    withheld: list[Latency] = []
+    for runtime in runtimes:
+        eager = runtime == "torch-eager"
+        if eager and selected.described.artifact is not None:
+            continue
+        key = ArtifactKey(subject.name, "torch", None, artifact.key.dtype) if eager else artifact.key
+        why = _not_conforming(key, runtime, verdicts)
+        if why:
+            withheld.append(_withheld(key, runtime, shape, why))
+        else:
+            path = None if eager else artifact
+            dtype, renamed = artifact.key.dtype, selected.renamed
+            requests.append(TimeRequest(subject, runtime, shape, dtype, path, str(directory), threads, renamed))
+    return requests, withheld
 
 
 def _newest_conforming(artifacts: Sequence[Artifact], verdicts: Sequence[Verdict]) -> Artifact | None:

@@ -77,13 +77,26 @@ def percentiles(samples_ms: Sequence[float]) -> tuple[float, float, float]:
 
 
 def interleave(
-    requests: Sequence[TimeRequest], *, turns: int = TURNS, block_seconds: float = BLOCK_SECONDS
+    requests: Sequence[TimeRequest],
+    *,
+    turns: int = TURNS,
+    block_seconds: float = BLOCK_SECONDS,
+    workers: dict[str, Worker] | None = None,
 ) -> list[Series]:
     """Times every request in its own worker, in turns; only the worker on turn runs.
 
     A request that cannot be loaded or run gives a Series with its error and no samples.
+
+    workers: by runtime and place, kept for the next call (and closed by the caller), so that a curve over many shapes
+        starts each runtime's process once; None for workers of this call's own.
     """
-    timers = [_Timer(request) for request in requests]
+    kept = workers if workers is not None else {}
+    names = [r.runtime for r in requests]
+    slots = [f"{name} {names[:place].count(name)}" for place, name in enumerate(names)]
+    for slot in slots:
+        if slot not in kept:
+            kept[slot] = Worker(threads=None)
+    timers = [_Timer(request, kept[slot]) for request, slot in zip(requests, slots, strict=True)]
     try:
         for timer in timers:
             timer.warm_up(block_seconds)
@@ -92,16 +105,17 @@ def interleave(
                 timer.take_turn()
         return [timer.series(turns) for timer in timers]
     finally:
-        for timer in timers:
-            timer.close()
+        if workers is None:
+            for worker in kept.values():
+                worker.close()
 
 
 class _Timer:
     """One worker with a bound call, stopped except on its turn."""
 
-    def __init__(self, request: TimeRequest) -> None:
+    def __init__(self, request: TimeRequest, worker: Worker) -> None:
         self.request = request
-        self.worker = Worker(threads=None)
+        self.worker = worker
         self.samples: list[float] = []
         self.warmup = 0
         self.runs = 1
@@ -135,10 +149,6 @@ class _Timer:
         """What was taken; nothing at all where a turn failed."""
         samples = () if self.error else tuple(self.samples)
         return Series(self.request.runtime, samples, self.warmup, turns, self.error)
-
-    def close(self) -> None:
-        """Ends the worker."""
-        self.worker.close()
 
     def _block(self, runs: int, request: TimeRequest | None = None) -> list[float]:
         """Samples in ms; empty, with the error kept, where the worker could not."""

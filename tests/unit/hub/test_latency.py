@@ -16,6 +16,7 @@ from onnxparity.planning import Options, Target
 from onnxparity.record import Latency
 from onnxparity.selection import Described, Selected
 from onnxparity.timing import Series, TimeRequest
+from onnxparity.worker import Worker
 from tests.unit.hub.scripted import FILE, KEYS, artifact
 from tests.unit.hub.subjects import subject, verdict
 
@@ -35,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[TimeRequest]]:
     """What is timed together, without being timed."""
     groups: list[list[TimeRequest]] = []
 
-    def timed(requests: Sequence[TimeRequest]) -> list[Series]:
+    def timed(requests: Sequence[TimeRequest], *, workers: dict[str, Worker]) -> list[Series]:
         groups.append(list(requests))
         return [Series(r.runtime, (3.0, 1.0, 2.0), 7, 8) for r in requests]
 
@@ -112,7 +113,7 @@ def test_a_runtime_that_was_not_verified_has_no_number(asked: list[list[TimeRequ
 
 
 def test_what_could_not_be_timed_says_why(asked: list[list[TimeRequest]], monkeypatch: pytest.MonkeyPatch) -> None:
-    def failed(requests: Sequence[TimeRequest]) -> list[Series]:
+    def failed(requests: Sequence[TimeRequest], *, workers: dict[str, Worker]) -> list[Series]:
         return [Series(r.runtime, (), 0, 8, "it does not load" if r.artifact else "") for r in requests]
 
     monkeypatch.setattr(latency, "interleave", failed)

@@ -16,6 +16,7 @@ from onnxparity.case import Axis
 from onnxparity.errors import LoadError, RunError, SubjectError
 from onnxparity.export.given import read_given
 from onnxparity.timing import TimeRequest, curve, interleave, percentiles, time_blocks
+from onnxparity.worker import Worker
 from tests.tiny_models import save_tiny
 from tests.unit.hub.subjects import SEQUENCE, subject
 
@@ -199,3 +200,13 @@ def test_the_runs_that_wake_a_stopped_worker_are_not_timed(monkeypatch: pytest.M
     (samples,) = timing.time_blocks((None, 5))
     assert len(called) == timing.WAKING_RUNS + 5
     assert samples == [1.0] * 5
+
+
+def test_kept_workers_serve_the_next_shape_and_are_left_to_the_caller(clock: Clock) -> None:
+    workers: dict[str, Worker] = {}
+    for _ in range(2):
+        interleave([request("3"), request("5")], turns=2, workers=workers)
+    assert len(workers) == 2
+    assert [name for name, what in clock.log if what == "bind"] == ["3", "5", "3", "5"]
+    assert not any(what == "closed" for _, what in clock.log)
+    assert not clock.running
