@@ -14,7 +14,9 @@ from onnxparity.outcome import Status
 
 Float64 = npt.NDArray[np.float64]
 FLOOR = 2.0**-24
-VALUES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=0, max_dims=3, max_side=5), elements=st.floats(-1e6, 1e6))
+NUMBERS = st.floats(-1e6, 1e6).map(lambda number: number if abs(number) > 1e-100 else 0.0)
+"""No denormals: a share of them rounds to nothing, and moves nothing."""
+VALUES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=0, max_dims=3, max_side=5), elements=NUMBERS)
 INTEGERS = hnp.arrays(np.int64, hnp.array_shapes(min_dims=0, max_dims=3, max_side=5), elements=st.integers(-9, 9))
 
 
