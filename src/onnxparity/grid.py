@@ -8,7 +8,7 @@ from onnxparity.case import AxisRole, Subject, parse_shape, shape_id
 from onnxparity.errors import UsageError
 from onnxparity.feeds import regimes, tells
 
-__all__ = ["Point", "core", "full", "given", "quick"]
+__all__ = ["Point", "core", "full", "given"]
 
 Sizes = dict[AxisRole, int]
 
@@ -51,9 +51,6 @@ def core(subject: Subject) -> tuple[Point, ...]:
     return tuple(dict.fromkeys(points))
 
 
-quick = core
-
-
 def given(subject: Subject, shape: str) -> tuple[Point, ...]:
     """Every regime that tells something at a shape that the user names, such as `b2-t17`.
 
@@ -70,11 +67,6 @@ def given(subject: Subject, shape: str) -> tuple[Point, ...]:
             raise UsageError(f"shape {shape}: {axis.symbol} is out of range", expected=bound, got=str(size))
     shape = shape_id(subject, sizes)
     return tuple(Point(shape, regime) for regime in _telling(subject, shape))
-
-
-def core_sizes(subject: Subject) -> dict[str, int]:
-    """Sizes of the core shape by axis symbol."""
-    return parse_shape(subject, _shape(subject, CORE))
 
 
 def _telling(subject: Subject, shape: str) -> tuple[str, ...]:

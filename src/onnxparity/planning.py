@@ -52,8 +52,6 @@ class Target:
     """Whether there is something to hold the meaning against."""
     examples: tuple[Point, ...] = ()
     """Real inputs, by the shape they have."""
-    example_only: bool = False
-    """Whether nothing but the examples can be fed, since the inputs are not described well enough."""
 
 
 def keys(target: Target, options: Options) -> tuple[ArtifactKey, ...]:
@@ -117,8 +115,6 @@ def _missing(cell: Cell, subject: Subject) -> Verdict:
 def _points(target: Target, options: Options, *, few: bool) -> tuple[Point, ...]:
     """The grid, or the few points that stand for it, with the real inputs."""
     subject = target.subject
-    if target.example_only:
-        return target.examples
     if options.shapes:
         return tuple(p for shape in options.shapes for p in grid.given(subject, shape)) + target.examples
     large = (subject.parameters or 0) >= LARGE
@@ -158,8 +154,6 @@ def _artifact_cells(target: Target, options: Options, key: ArtifactKey) -> list[
 
 def _property_cells(target: Target, options: Options, key: ArtifactKey, runtime: str) -> list[Cell]:
     subject = target.subject
-    if target.example_only:
-        return []
     asked = dict.fromkeys(p.shape for shape in options.shapes for p in grid.given(subject, shape))
     shapes = tuple(asked) or (grid.core(subject)[0].shape,)
     return [

@@ -1,7 +1,6 @@
 """The seams: what an exporter, a runtime and a session must offer. Concrete classes live in the folders.
 
-A runtime that nobody here wrote joins through the entry-point groups `onnxparity.runtimes` and
-`onnxparity.exporters` (see `plugins`).
+A runtime that nobody here wrote joins through the entry-point group `onnxparity.runtimes` (see `plugins`).
 """
 
 from __future__ import annotations

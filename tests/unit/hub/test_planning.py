@@ -149,11 +149,6 @@ def test_real_inputs_are_planned_beside_the_grid_but_not_for_the_oracle() -> Non
     assert asking == set(RUNTIMES) - {"torch-float64"}
 
 
-def test_a_subject_that_can_only_be_fed_its_examples_has_no_other_cells() -> None:
-    target = dataclasses.replace(TARGET, examples=(Point("b2-t9", "sentences"),), example_only=True)
-    assert {(c.shape, c.regime) for c in plan(target, OPTIONS)} == {("b2-t9", "sentences")}
-
-
 @pytest.mark.parametrize(
     ("runtime", "regime", "question"),
     [
