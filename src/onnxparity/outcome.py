@@ -85,6 +85,8 @@ class OutputMetrics:
     """Error over budget of the worst vector; at most 1 passes."""
     budget: float
     """The budget of that vector, relative to the vector's largest value."""
+    over_noise: float | None
+    """Error of that vector over its honest rounding, before `budget.KAPPA`; None where nothing was allowed to round."""
     max_abs: float | None
     max_rel: float | None
     """Largest difference relative to the largest value of its vector (last axis)."""

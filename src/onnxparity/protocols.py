@@ -5,7 +5,7 @@ A runtime that nobody here wrote joins through the entry-point group `onnxparity
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -14,14 +14,29 @@ import numpy.typing as npt
 
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
+from onnxparity.location import Node
 from onnxparity.outcome import Question
 from onnxparity.plan import ArtifactKey
 
-__all__ = ["Array", "Availability", "ExactSession", "Exporter", "Feeds", "Outputs", "Placement", "Runtime", "Session"]
+__all__ = [
+    "Array",
+    "Availability",
+    "ExactSession",
+    "Exporter",
+    "Feeds",
+    "Outputs",
+    "Placement",
+    "Runtime",
+    "Session",
+    "TracingSession",
+    "Visit",
+]
 
 Array = npt.NDArray[Any]  # Any: the element type is data (float16, float32, int64, bool), checked when compared
 Feeds = Mapping[str, Array]
 Outputs = dict[str, Array]
+Visit = Callable[[Node, Sequence[Array]], None]
+"""Takes a node and its results, those that are tensors, in the order of `Node.outputs`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,19 @@ class ExactSession(Session, Protocol):
 
     def constant_noise(self, feeds: Feeds, *, shared: frozenset[str], draws: int, seed: int) -> Outputs:
         """As `noise`, where only the constants whose fingerprint is not in `shared` move, by their own roundoff."""
+        ...
+
+
+@runtime_checkable
+class TracingSession(Session, Protocol):
+    """A session that can show every value on the way."""
+
+    def trace(self, feeds: Feeds, visit: Visit) -> Outputs:
+        """As `run`, and calls `visit` with each node and its results as they come, in the order of evaluation.
+
+        Nothing is kept for the caller: memory stays at what the evaluation itself holds. Nodes inside subgraphs are
+        visited at each turn. Raises as `run`.
+        """
         ...
 
 

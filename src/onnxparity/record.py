@@ -15,6 +15,7 @@ from onnxparity.artifact import Artifact, FileInput
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
 from onnxparity.errors import UsageError
 from onnxparity.gate import CONFORMS, DOES_NOT, INCOMPLETE, conclude
+from onnxparity.location import Location, Node, TensorStatistics
 from onnxparity.outcome import GREEN, SEVERITY, Expectation, OutputMetrics, Status, Verdict, Worst
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.protocols import Availability, Placement
@@ -98,6 +99,8 @@ class Report:
     exit_code: int
     conclusion: str
     """One sentence: what the verdict is and why."""
+    locations: tuple[Location, ...] = ()
+    """Where the red cells come from, one for each group that fails alike."""
     limits: tuple[str, ...] = ()
     """What this run cannot say, such as anything about CUDA where no device was there."""
 
@@ -134,6 +137,7 @@ class Report:
                 verdicts=tuple(verdict_from_json(v) for v in document["verdicts"]),
                 summary=tuple(_summary(s) for s in document["summary"]),
                 latency=tuple(_latency(x) for x in document["latency"]),
+                locations=tuple(_location(x) for x in document["locations"]),
                 limits=_texts(document["limits"]),
             )
             _check_conclusion(report)
@@ -208,7 +212,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
 
 def verdict_from_json(document: Mapping[str, Any]) -> Verdict:
     """The inverse of `verdict_to_json`. Raises KeyError, TypeError or ValueError where it is damaged."""
-    cell = Cell(**{**document["cell"], "artifact": ArtifactKey(**document["cell"]["artifact"])})
+    cell = _cell(document["cell"])
     if document["id"] != cell.id:
         raise ValueError(f"the verdict of {cell.id} calls itself {document['id']}")
     expectation = document["expectation"]
@@ -230,6 +234,10 @@ def verdict_from_json(document: Mapping[str, Any]) -> Verdict:
         seconds=_number(document["seconds"]),
         command=document["command"],
     )
+
+
+def _cell(document: Mapping[str, Any]) -> Cell:
+    return Cell(**{**document, "artifact": ArtifactKey(**document["artifact"])})
 
 
 def _plain(value: Any) -> Any:
@@ -304,6 +312,28 @@ def _summary(document: Mapping[str, Any]) -> ArtifactSummary:
     numbers = {k: _number(document[k]) for k in ("meaning_ratio", "arithmetic_ratio", "property_ratio")}
     key = ArtifactKey(**document["artifact"])
     return ArtifactSummary(**{**document, **numbers, "artifact": key, "status": Status(document["status"])})
+
+
+def _location(document: Mapping[str, Any]) -> Location:
+    return Location(
+        **{
+            **document,
+            "cell": _cell(document["cell"]),
+            "status": Status(document["status"]),
+            "node": None if document["node"] is None else _node(document["node"]),
+            "statistics": tuple(_statistics(s) for s in document["statistics"]),
+            **{name: _texts(document[name]) for name in ("evidence", "explains")},
+        }
+    )
+
+
+def _node(document: Mapping[str, Any]) -> Node:
+    return Node(**{**document, **{name: _texts(document[name]) for name in ("inputs", "outputs")}})
+
+
+def _statistics(document: Mapping[str, Any]) -> TensorStatistics:
+    numbers = {k: _number(document[k]) for k in ("smallest", "largest", "mean", "rms")}
+    return TensorStatistics(**{**document, **numbers, "shape": tuple(document["shape"])})
 
 
 def _latency(document: Mapping[str, Any]) -> Latency:

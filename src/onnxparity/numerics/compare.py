@@ -152,13 +152,17 @@ def _judge(name: str, want: Array, got: Array, noise: Array, floor: float, kappa
     differs = ~(finite | (np.isnan(a) & np.isnan(b)) | (a == b))
     with np.errstate(over="ignore"):  # an infinite difference is out of every budget
         difference = np.subtract(b, a, where=finite, out=np.zeros_like(a))
-    budget = allowance(np.broadcast_to(noise, np.atleast_1d(a).shape[:-1]), floor, kappa=kappa)
-    ratios = np.where(np.atleast_1d(differs).any(axis=-1), np.inf, vector_error(difference, a) / budget)
+    noise = np.broadcast_to(noise, np.atleast_1d(a).shape[:-1])
+    budget, error = allowance(noise, floor, kappa=kappa), vector_error(difference, a)
+    ratios = np.where(np.atleast_1d(differs).any(axis=-1), np.inf, error / budget)
     vector = worst_vector(ratios)
     index = _worst_element(np.atleast_1d(difference)[vector], np.atleast_1d(differs)[vector])
     place = (*vector, index) if a.ndim else ()
     fault = _nonfinite(name, a, b, differs) if differs.any() else "" if finite.any() else _all_lost(name, a)
-    metrics = measure(name, want, got, float(ratios[vector]), float(budget[vector]), logits=logits)
+    over_noise = float(error[vector] / noise[vector]) if noise[vector] > 0 else None
+    metrics = measure(
+        name, want, got, float(ratios[vector]), float(budget[vector]), logits=logits, over_noise=over_noise
+    )
     return _Judged(metrics, Worst(name, place, float(b[place]), float(a[place])), fault)
 
 

@@ -16,7 +16,9 @@ SPACING_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 SMALLEST_EXPONENT = {"float16": -14, "bfloat16": -126, "float32": -126, "float64": -1022}
 
 
-def measure(name: str, want: Array, got: Array, ratio: float, budget: float, *, logits: bool) -> OutputMetrics:
+def measure(
+    name: str, want: Array, got: Array, ratio: float, budget: float, *, logits: bool, over_noise: float | None = None
+) -> OutputMetrics:
     """Every metric of one output; `want` is the exact value, `got` what is judged, both of the same shape.
 
     Elements that are not finite on either side are counted, and left out of all other metrics but top-1.
@@ -35,6 +37,7 @@ def measure(name: str, want: Array, got: Array, ratio: float, budget: float, *, 
             elements=int(got.size),
             ratio=ratio,
             budget=budget,
+            over_noise=over_noise,
             max_abs=float(difference.max()) if some else None,
             max_rel=float(vector_error(difference, clean_a).max()) if some else None,
             max_ulp=_ulp(difference, clean_a, str(got.dtype)) if some else None,

@@ -17,6 +17,7 @@ from onnxparity.artifact import Artifact, FileInput
 from onnxparity.case import OutputSpec, TensorSpec
 from onnxparity.errors import UsageError
 from onnxparity.gate import NO_EVIDENCE, conclude
+from onnxparity.location import Location, Node, TensorStatistics
 from onnxparity.outcome import GREEN as GREEN_STATUSES
 from onnxparity.outcome import SEVERITY, OutputMetrics, Question, Status, Verdict, Worst
 from onnxparity.plan import ArtifactKey
@@ -30,9 +31,21 @@ NUMBERS = st.floats(allow_nan=False) | st.none()
 
 def metrics(**changes: Any) -> OutputMetrics:  # Any: fields of OutputMetrics
     """Metrics with a number in every field, unless told otherwise."""
-    numbers = dict.fromkeys(("max_abs", "max_rel", "max_ulp", "rms", "cosine", "snr_db", "p50_abs", "p99_abs"), 0.5)
+    numbers = dict.fromkeys(
+        ("over_noise", "max_abs", "max_rel", "max_ulp", "rms", "cosine", "snr_db", "p50_abs", "p99_abs"), 0.5
+    )
     fields = {"ratio": 0.5, "budget": 1e-7, "nonfinite_got": 0, "nonfinite_want": 0, **numbers, **changes}
     return OutputMetrics("y", "float32", (2, 3), 6, **fields)
+
+
+def location() -> Location:
+    """With something in every field, a number that JSON lacks among them."""
+    node = Node("Softmax", "n", ("a", ""), ("b",), "encoder.0", "model.py:3: x.softmax(-1)")
+    statistics = TensorStatistics("b", (2, 3), "float32", "got", -math.inf, 1.0, None, 0.5, 1)
+    return Location(
+        cell("tiny"), Status.MEANING, "wrong there", "injected", node, 3, 9, "b1-t2",
+        ("epsilon 1e-05 against 1e-06",), (statistics,), "GeluFusion", "reproductions/1", (cell("tiny").id,),
+    )  # fmt: skip
 
 
 def report(verdicts: tuple[Verdict, ...]) -> Report:
@@ -69,6 +82,7 @@ def report(verdicts: tuple[Verdict, ...]) -> Report:
         conforms=conclusion.conforms,
         exit_code=conclusion.exit_code,
         conclusion=conclusion.sentence,
+        locations=(location(),),
         limits=("nothing on CUDA",),
     )
 
@@ -124,7 +138,9 @@ def test_latency_that_is_not_a_number_reads_back_as_a_number() -> None:
 @given(
     message=st.text(),
     evidence=st.lists(st.text(), max_size=3),
-    numbers=st.fixed_dictionaries(dict.fromkeys(("max_abs", "cosine", "snr_db", "kl_divergence"), NUMBERS)),
+    numbers=st.fixed_dictionaries(
+        dict.fromkeys(("over_noise", "max_abs", "cosine", "snr_db", "kl_divergence"), NUMBERS)
+    ),
     ratio=st.floats(allow_nan=False),
     index=st.lists(st.integers(0, 99), max_size=4),
     question=st.sampled_from(["oracle", "meaning", "arithmetic", "property"]),

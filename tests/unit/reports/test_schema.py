@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from onnxparity import case, outcome
 from onnxparity.artifact import Artifact, FileInput
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
+from onnxparity.location import Location, Node, TensorStatistics
 from onnxparity.outcome import Expectation, OutputMetrics, Status, Verdict, Worst
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.protocols import Availability, Placement
@@ -31,9 +32,12 @@ CLASSES: dict[str, type[Any]] = {  # Any: dataclasses have no common base
     "expectation": Expectation,
     "fileInput": FileInput,
     "latency": Latency,
+    "location": Location,
     "metrics": OutputMetrics,
+    "node": Node,
     "output": OutputSpec,
     "placement": Placement,
+    "statistics": TensorStatistics,
     "subject": Subject,
     "summary": ArtifactSummary,
     "tensor": TensorSpec,

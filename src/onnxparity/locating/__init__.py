@@ -1,0 +1,3 @@
+"""Leading a red cell back to the first node at fault: by value, never by name."""
+
+__all__: list[str] = []
