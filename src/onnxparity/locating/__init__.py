@@ -1,3 +1,1 @@
 """Leading a red cell back to the first node at fault: by value, never by name."""
-
-__all__: list[str] = []
