@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 OUT ?= onnxparity-report
 
 .DEFAULT_GOAL := help
-.PHONY: help install verify lint types test bench package clean
+.PHONY: help install verify lint types test selftest operators bench peers package clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,8 +37,18 @@ types: $(INSTALLED) ## mypy, strict
 test: $(INSTALLED) ## every test but packaging
 	$(BIN)/pytest -m 'not packaging'
 
+selftest: $(INSTALLED) ## plant every fault, and see that each is found and that nothing clean is red
+	$(BIN)/onnxparity selftest
+
+operators: $(INSTALLED) ## every operator case of the onnx package that can be judged, on every runtime
+	$(BIN)/onnxparity verify 'onnx-node:*' --latency none --out $(OUT)/operators
+
 bench: $(INSTALLED) ## latency through pytest-benchmark
 	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only
+
+peers: $(INSTALLED) ## other tools on the same planted faults, for the table in the README
+	$(BIN)/python -m pip install --quiet -c constraints.txt --editable '.[peers]'
+	$(BIN)/python -m tests.benchmarks.tools_compared --readme README.md
 
 package: $(INSTALLED) ## build the wheel, install it in an empty environment, run it from outside the checkout
 	$(BIN)/pytest -m packaging tests/packaging

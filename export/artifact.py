@@ -63,7 +63,8 @@ def load_model(path: Path) -> ModelProto:
         data = path.read_bytes()
     except OSError as error:
         remedy = "give the path of an .onnx file"
-        raise UsageError(f"cannot read {path}", got=error.strerror or str(error), remedy=remedy) from error
+        expected, got = "a file that can be read", error.strerror or str(error)
+        raise UsageError(f"cannot read {path}", expected=expected, got=got, remedy=remedy) from error
     model = ModelProto()
     try:
         model.ParseFromString(data)

@@ -22,6 +22,7 @@ from onnxparity.export.artifact import read_artifact
 from onnxparity.export.check import check_file
 from onnxparity.export.failure import explain
 from onnxparity.export.fingerprint import program_key
+from onnxparity.export.frames import whole_stacks
 from onnxparity.export.quiet import quiet
 from onnxparity.export.reuse import Decomposed, reusing
 from onnxparity.export.shapes import bind, check_example, dims_of_subject, normalise
@@ -208,7 +209,7 @@ def _capture(
     for strict in (False, True):
         try:
             # The flag with which torch.onnx.export lets dynamic sizes be 0 and 1 later on.
-            with torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at import
+            with whole_stacks(), torch.fx.experimental._config.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]  # made at import
                 return torch.export.export(
                     module,
                     example,

@@ -20,7 +20,8 @@ from onnxparity.errors import UsageError
 from onnxparity.export.artifact import default_opset, describe_value, load_model, read_artifact
 from onnxparity.export.given_axes import FileAxes, find_axes
 from onnxparity.export.graph import FLOAT_BITS, dtype_name, tensor_bytes
-from onnxparity.export.trace import Dataflow
+from onnxparity.export.roles import ANYWHERE, counts_tokens, pair_caches
+from onnxparity.export.trace import Dataflow, SizeOf
 from onnxparity.plan import ArtifactKey, slug
 
 __all__ = ["EXPORTER", "Given", "read_given"]
@@ -54,8 +55,9 @@ def read_given(path: Path, name: str | None = None) -> Given:
     artifact = read_artifact(path, key, opset_asked=opset, seconds=None, cached=False)
     _refuse_twins(artifact, path)
     _refuse_untyped(model, artifact, path)
+    _refuse_empty(artifact, path)
     flow, notes = Dataflow(model), list[str]()
-    axes = find_axes(artifact.inputs, flow.table_limits(), notes)
+    axes = find_axes(artifact.inputs, flow.table_limits() | _position_limits(artifact, flow), notes)
     subject = Subject(
         name=subject_name,
         kind="onnx",
@@ -68,7 +70,15 @@ def read_given(path: Path, name: str | None = None) -> Given:
         dtypes=(key.dtype,),
         parameters=sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer),
     )
-    return Given(artifact, subject, tuple(notes))
+    return Given(artifact, pair_caches(subject, notes), tuple(notes))
+
+
+def _position_limits(artifact: Artifact, flow: Dataflow) -> dict[SizeOf, int]:
+    """The length of the table that positions index, as the most that their input may count."""
+    if any("past" in value.name.lower() for value in artifact.inputs):
+        return {}  # the past counts too
+    rows = {v.name: (len(v.dims) - 1, flow.rows_indexed_by(v.name)) for v in artifact.inputs if counts_tokens(v.name)}
+    return {(name, place): count for name, (place, count) in rows.items() if count is not None and place >= 0}
 
 
 def _dominant_dtype(model: ModelProto) -> str:
@@ -106,6 +116,18 @@ def _refuse_untyped(model: ModelProto, artifact: Artifact, path: Path) -> None:
             )
 
 
+def _refuse_empty(artifact: Artifact, path: Path) -> None:
+    """Nothing is ever compared where there is no output, or none with an element."""
+    if all(0 in value.dims for value in artifact.outputs):
+        got = ", ".join(f"{v.name} {tuple(v.dims)}" for v in artifact.outputs) or "no output"
+        raise UsageError(
+            f"{path}: there is nothing to compare",
+            expected="an output with at least one element",
+            got=got,
+            remedy="export the model again with the sizes it is to serve",
+        )
+
+
 def _is_numeric(dtype: str) -> bool:
     return dtype == "bfloat16" or (dtype in np.sctypeDict and np.dtype(dtype).kind in "fiub")
 
@@ -122,6 +144,9 @@ def _input(value: FileInput, axes: FileAxes, flow: Dataflow, own: str, notes: li
     if floating:
         return TensorSpec(value.name, dims, dtype, "past" if "past" in value.name.lower() else "features")
     rows = flow.rows_indexed_by(value.name) if value.dtype != "bool" else None
+    if value.dtype != "bool" and counts_tokens(value.name):
+        notes.append(f"input {value.name!r} is taken for positions by its name: it counts the tokens, past ones too")
+        return TensorSpec(value.name, dims, dtype, "positions", high=ANYWHERE if rows is None else rows - 1)
     if rows is None:
         notes.append(f"input {value.name!r} is fed with 0 and 1: no table is seen that it indexes")
         return TensorSpec(value.name, dims, dtype, "other")
@@ -159,4 +184,4 @@ def _output_dim(dim: int | str | None, known: set[str], axes: FileAxes) -> int |
     if not isinstance(dim, str):
         return dim
     parts = [axes.symbols.get(part, part) for part in _SUM.split(dim)]
-    return "+".join(parts) if set(parts) <= known else None
+    return "+".join(parts) if {part for part in parts if not part.isdigit()} <= known else None

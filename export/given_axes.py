@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnxparity.artifact import FileInput
-from onnxparity.case import Axis, AxisRole
+from onnxparity.case import Axis, AxisRole, parts_of
 from onnxparity.errors import UsageError
 from onnxparity.export.trace import SizeOf
 
@@ -44,8 +44,9 @@ def find_axes(inputs: Sequence[FileInput], limits: Mapping[SizeOf, int], notes: 
     """
     dims: dict[str, tuple[int | str, ...]] = {}
     symbols: dict[str, str] = {}
+    alone = {dim for value in inputs for dim in value.dims if isinstance(dim, str)}
     for value in inputs:
-        named = [_name(dim, place, symbols) for place, dim in enumerate(value.dims)]
+        named = [_sum(dim, alone) or _name(dim, place, symbols) for place, dim in enumerate(value.dims)]
         dims[value.name] = tuple(named)
         unnamed = [s for s, dim in zip(named, value.dims, strict=True) if isinstance(s, str) and not _said(dim)]
         if unnamed:
@@ -53,7 +54,7 @@ def find_axes(inputs: Sequence[FileInput], limits: Mapping[SizeOf, int], notes: 
         notes += [
             f"input {value.name!r}: the dim {dim!r} is computed from others in the file and is taken for a free one"
             for dim in value.dims
-            if isinstance(dim, str) and re.search(r"\w\s*[+*/]\s*\w| - ", dim)
+            if isinstance(dim, str) and re.search(r"\w\s*[+*/]\s*\w| - ", dim) and not _sum(dim, alone)
         ]
     roles = _roles(dims, notes)
     letters = _letters(roles)
@@ -70,22 +71,33 @@ def _said(dim: int | str | None) -> bool:
     return isinstance(dim, int) or (dim is not None and re.search(r"\w", dim) is not None)
 
 
+def _sum(dim: int | str | None, alone: Collection[str]) -> str | None:
+    """The dim as a sum of axes, where each part is a number or a dim of some input by itself."""
+    parts = [part.strip() for part in dim.split("+")] if isinstance(dim, str) else []
+    summed = len(parts) > 1 and all(part.isdigit() or part in alone for part in parts)
+    return "+".join(map(_symbol, parts)) if summed else None
+
+
+def _symbol(dim: str) -> str:
+    return re.sub(r"\W+", "_", dim).strip("_")
+
+
 def _name(dim: int | str | None, place: int, symbols: dict[str, str]) -> int | str:
     if isinstance(dim, int):
         return dim
     if dim is not None and _said(dim):
-        return symbols.setdefault(dim, re.sub(r"\W+", "_", dim).strip("_"))
+        return symbols.setdefault(dim, _symbol(dim))
     return _BY_PLACE[place] if place < len(_BY_PLACE) else f"dim{place}"
 
 
 def _roles(dims: Mapping[str, tuple[int | str, ...]], notes: list[str]) -> dict[str, AxisRole]:
     """By the symbol's own name, else by place: the first dim of most inputs is the batch, the second the sequence."""
-    every = dict.fromkeys(d for shape in dims.values() for d in shape if isinstance(d, str))
+    every = dict.fromkeys(part for shape in dims.values() for dim in shape for part in parts_of(dim))
     roles: dict[str, AxisRole] = {s: _role_by_name(s) for s in every}
     for place, role in enumerate(_BY_PLACE):
         if role in roles.values():
             continue
-        counted = Counter(s for shape in dims.values() if len(shape) > place and isinstance(s := shape[place], str))
+        counted = Counter(s for shape in dims.values() if len(shape) > place and (s := shape[place]) in roles)
         # In an encoder alone, `encoder_sequence_length` is the sequence.
         free = [s for s, _ in counted.most_common() if roles[s] in ("other", "source")]
         if free:

@@ -11,7 +11,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from onnxparity.case import Subject, TensorSpec
-from onnxparity.errors import ExportError
+from onnxparity.errors import ExportError, LintError
 
 __all__ = ["bind", "check_example", "dims_of_subject", "normalise"]
 
@@ -78,7 +78,7 @@ def normalise(shapes: Shapes) -> Shapes:
 
 
 def check_example(bound: Mapping[str, Any], shapes: Shapes) -> None:
-    """Raises ExportError for an example of size 0 or 1 where the size is to be dynamic.
+    """Raises LintError for an example of size 0 or 1 where the size is to be dynamic.
 
     torch.export takes such a size for a constant and says nothing, whatever the Dim asks for.
     """
@@ -109,9 +109,10 @@ def _is_dynamic(hint: Hint) -> bool:
 
 def _too_small(where: str, place: int, hint: Hint, value: Tensor) -> NoReturn:
     symbol = hint if isinstance(hint, str) else getattr(hint, "__name__", "a dynamic size")
-    raise ExportError(
-        f"dim {place} of the example {where!r} is {value.shape[place]}, and it is asked to be dynamic ({symbol})",
+    raise LintError(
+        f"asked-dynamic-axis-is-constant: input {where!r}: axis {symbol!r} (dim {place}) is asked to be dynamic, "
+        f"and the file would have the constant {value.shape[place]}",
         expected="at least 2 in every dynamic dim: torch.export makes a constant of 0 and 1",
-        got=f"shape {tuple(value.shape)}",
+        got=f"an example of shape {tuple(value.shape)}",
         remedy="export with an example of size 2 or more there; the file then takes 1 as well",
     )

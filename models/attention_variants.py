@@ -95,14 +95,24 @@ EMBED, HEADS, KV_HEADS, WINDOW, CAP = 32, 4, 2, 4, 5.0
 """A cap of 5, not Gemma's 50: scores of this size must feel it, or a lost cap would not show."""
 
 
-def _entry(name: str, summary: str, source: str, make: Callable[[], nn.Module], oracle: Oracle, seed: int) -> Entry:
+def _entry(
+    name: str,
+    summary: str,
+    source: str,
+    make: Callable[[], nn.Module],
+    oracle: Oracle,
+    seed: int,
+    *,
+    window: int | None = None,
+) -> Entry:
     subject = describe(
         name,
         summary,
         source=source,
         inputs=(features("x", "batch", "sequence", EMBED),),
         outputs=(output("batch", "sequence", EMBED),),
-        properties=("causality", "batch-invariance"),
+        properties=("causality", "batch-invariance", *(() if window is None else ("window",))),
+        window=window,
     )
     return Entry(subject=subject, build=lambda: seeded(make, seed=seed), oracle=oracle)
 
@@ -131,6 +141,7 @@ ENTRIES: tuple[Entry, ...] = (
         lambda: SlidingWindowAttention(embed_dim=EMBED, num_heads=HEADS, window=WINDOW),
         partial(oracles.sliding_window_attention, num_heads=HEADS, window=WINDOW),
         203,
+        window=WINDOW,
     ),
     _entry(
         "soft-capped-attention",

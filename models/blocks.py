@@ -133,6 +133,10 @@ ENTRIES: tuple[Entry, ...] = (
             source="seed 003, part 2.7",
             inputs=(_X,),
             outputs=(_OUTPUT,),
+            properties=(
+                "batch-invariance",
+                "permutation-equivariance",
+            ),
         ),
         build=lambda: seeded(
             lambda: EncoderBlockPostNorm(embed_dim=EMBED, num_heads=HEADS, hidden_dim=HIDDEN), seed=601
@@ -146,6 +150,10 @@ ENTRIES: tuple[Entry, ...] = (
             source="seed 003, part 2.7; Xiong et al. 2020",
             inputs=(_X,),
             outputs=(_OUTPUT,),
+            properties=(
+                "batch-invariance",
+                "permutation-equivariance",
+            ),
         ),
         build=lambda: seeded(
             lambda: EncoderBlockPreNorm(embed_dim=EMBED, num_heads=HEADS, hidden_dim=HIDDEN), seed=602
@@ -159,7 +167,13 @@ ENTRIES: tuple[Entry, ...] = (
             source="seed 003, parts 2.7 and 2.8",
             inputs=(_X, keep_mask("mask", "batch", "sequence")),
             outputs=(_OUTPUT,),
-            properties=("padding-invariance", "batch-invariance"),
+            properties=(
+                "padding-invariance",
+                "masked-content",
+                "left-padding-invariance",
+                "batch-invariance",
+                "permutation-equivariance",
+            ),
         ),
         build=lambda: seeded(lambda: EncoderBlockPadded(embed_dim=EMBED, num_heads=HEADS, hidden_dim=HIDDEN), seed=603),
         oracle=partial(oracles.encoder_block_padded, num_heads=HEADS),
@@ -172,7 +186,11 @@ ENTRIES: tuple[Entry, ...] = (
             inputs=(_X, _SOURCE),
             outputs=(_OUTPUT,),
             axes=(BATCH, SEQUENCE, SOURCE),
-            properties=("causality", "batch-invariance"),
+            properties=(
+                "causality",
+                "batch-invariance",
+                "permutation-invariance",
+            ),
         ),
         build=lambda: seeded(
             lambda: DecoderBlockPostNorm(embed_dim=EMBED, num_heads=HEADS, hidden_dim=HIDDEN), seed=604
@@ -187,7 +205,11 @@ ENTRIES: tuple[Entry, ...] = (
             inputs=(_X, _SOURCE),
             outputs=(_OUTPUT,),
             axes=(BATCH, SEQUENCE, SOURCE),
-            properties=("causality", "batch-invariance"),
+            properties=(
+                "causality",
+                "batch-invariance",
+                "permutation-invariance",
+            ),
         ),
         build=lambda: seeded(
             lambda: DecoderBlockPreNorm(embed_dim=EMBED, num_heads=HEADS, hidden_dim=HIDDEN), seed=605

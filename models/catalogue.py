@@ -15,9 +15,13 @@ __all__ = ["TOPICS", "entries", "find", "merge"]
 
 TOPICS = (
     "attention",
+    "reparametrised",
+    "scores",
     "dot_product",
+    "masks",
     "attention_variants",
     "positions",
+    "given_positions",
     "feedforward",
     "norms",
     "blocks",
@@ -25,6 +29,7 @@ TOPICS = (
     "translation",
     "autoregressive",
     "classifier",
+    "tied",
     "vision",
     "set_transformer",
     "convolution",

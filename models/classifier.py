@@ -74,7 +74,13 @@ ENTRIES: tuple[Entry, ...] = (
             ),
             outputs=(OutputSpec("logits", ("batch", CLASSES), "logits"),),
             axes=(BATCH, SEQUENCE),
-            properties=("padding-invariance", "batch-invariance"),
+            properties=(
+                "padding-invariance",
+                "masked-content",
+                "left-padding-invariance",
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=lambda: seeded(
             lambda: TextClassifier(

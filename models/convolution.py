@@ -112,6 +112,10 @@ ENTRIES: tuple[Entry, ...] = (
             inputs=(features("images", "batch", IN_CHANNELS, "height", "width"),),
             outputs=(output("batch", OUT_CHANNELS, "height", "width"),),
             axes=(BATCH, _HEIGHT, _WIDTH),
+            properties=(
+                "batch-invariance",
+                "convolution",
+            ),
         ),
         build=_build,
         oracle=convolution_oracle,

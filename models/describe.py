@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
 
 __all__ = ["BATCH", "PAST", "SEQUENCE", "SOURCE", "additive_mask", "describe", "features", "keep_mask", "output"]
@@ -9,7 +11,8 @@ __all__ = ["BATCH", "PAST", "SEQUENCE", "SOURCE", "additive_mask", "describe", "
 BATCH = Axis("batch", "b", "batch")
 SEQUENCE = Axis("sequence", "t", "sequence")
 SOURCE = Axis("source", "s", "source")
-PAST = Axis("past", "p", "past")
+PAST = Axis("past", "p", "past", low=0)
+"""Empty before the first step."""
 
 
 def features(name: str, *dims: int | str) -> TensorSpec:
@@ -41,6 +44,10 @@ def describe(
     outputs: tuple[OutputSpec, ...],
     axes: tuple[Axis, ...] = (BATCH, SEQUENCE),
     properties: tuple[str, ...] = ("batch-invariance",),
+    companions: Mapping[str, str] | None = None,
+    reads: Mapping[str, str] | None = None,
+    window: int | None = None,
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16"),
 ) -> Subject:
     """A catalogue subject; raises ValueError where `case.Subject` does."""
     return Subject(
@@ -52,5 +59,9 @@ def describe(
         inputs=inputs,
         outputs=outputs,
         axes=axes,
+        dtypes=dtypes,
         properties=properties,
+        companions=companions or {},
+        reads=reads or {},
+        window=window,
     )

@@ -95,6 +95,7 @@ def _entry(name: str, summary: str, source: str, make: Callable[[], nn.Module], 
         source=source,
         inputs=(features("x", "batch", "sequence", EMBED),),
         outputs=(output("batch", "sequence", EMBED),),
+        properties=("batch-invariance", "permutation-equivariance"),
     )
     return Entry(subject=subject, build=lambda: seeded(make, seed=seed), oracle=oracle)
 

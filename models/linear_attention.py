@@ -20,7 +20,14 @@ from onnxparity.models.entry import Entry, Float64, Oracle, Weights
 from onnxparity.models.oracles import linear
 from onnxparity.protocols import Array
 
-__all__ = ["ENTRIES", "CausalLinearAttention", "LinearAttention", "linear_attention_oracle", "positive_features"]
+__all__ = [
+    "ENTRIES",
+    "CausalLinearAttention",
+    "LinearAttention",
+    "QuadraticLinearAttention",
+    "linear_attention_oracle",
+    "positive_features",
+]
 
 EMBED, HEADS = 32, 2
 
@@ -52,6 +59,28 @@ class LinearAttention(nn.Module):
         memory = key.transpose(-2, -1) @ value  # (B, H, D, D)
         normaliser = query @ key.sum(-2).unsqueeze(-1)  # (B, H, T, 1)
         out: Tensor = self.out(merge_heads((query @ memory) / (normaliser + FLOOR)))
+        return out
+
+
+class QuadraticLinearAttention(nn.Module):
+    """`LinearAttention` with the same weights, all pairs phi(q_i).phi(k_j) formed first: x (B, T, E) -> (B, T, E)."""
+
+    def __init__(self, *, embed_dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        head_size(embed_dim, num_heads)
+        self.query = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.key = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.value = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.out = nn.Linear(embed_dim, embed_dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        query = positive_features(split_heads(self.query(x), self.num_heads))  # (B, H, T, D)
+        key = positive_features(split_heads(self.key(x), self.num_heads))
+        value = split_heads(self.value(x), self.num_heads)
+        pairs = query @ key.transpose(-2, -1)  # (B, H, T, T)
+        read = pairs @ value / (pairs.sum(-1, keepdim=True) + FLOOR)
+        out: Tensor = self.out(merge_heads(read))
         return out
 
 
@@ -108,8 +137,22 @@ _describe = partial(
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
-        subject=_describe("linear-attention", "attention with elu + 1 features in place of the softmax"),
+        subject=_describe(
+            "linear-attention",
+            "attention with elu + 1 features in place of the softmax",
+            properties=("batch-invariance", "permutation-equivariance", "associativity"),
+            companions={"quadratic": "quadratic-linear-attention"},
+        ),
         build=lambda: seeded(lambda: LinearAttention(embed_dim=EMBED, num_heads=HEADS), seed=703),
+        oracle=linear_attention_oracle(causal=False),
+    ),
+    Entry(
+        subject=_describe(
+            "quadratic-linear-attention",
+            "the same linear attention with all pairs formed first",
+            properties=("batch-invariance", "permutation-equivariance"),
+        ),
+        build=lambda: seeded(lambda: QuadraticLinearAttention(embed_dim=EMBED, num_heads=HEADS), seed=703),
         oracle=linear_attention_oracle(causal=False),
     ),
     Entry(

@@ -226,7 +226,12 @@ ENTRIES: tuple[Entry, ...] = (
             ),
             outputs=(OutputSpec("last_hidden_state", (*_DIMS, EMBED)),),
             axes=(BATCH, Axis("sequence", "t", "sequence", high=POSITIONS)),
-            properties=("padding-invariance", "batch-invariance"),
+            properties=(
+                "padding-invariance",
+                "masked-content",
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=_build,
         oracle=minilm_oracle,

@@ -57,6 +57,10 @@ ENTRIES: tuple[Entry, ...] = (
             source="seed 003, part 2.7; Ba et al. 2016",
             inputs=(_X,),
             outputs=(_OUTPUT,),
+            properties=(
+                "batch-invariance",
+                "permutation-equivariance",
+            ),
         ),
         build=lambda: seeded(lambda: LayerNorm(width=EMBED), seed=401),
         oracle=oracles.layer_norm_subject,
@@ -68,6 +72,10 @@ ENTRIES: tuple[Entry, ...] = (
             source="Zhang and Sennrich 2019",
             inputs=(_X,),
             outputs=(_OUTPUT,),
+            properties=(
+                "batch-invariance",
+                "permutation-equivariance",
+            ),
         ),
         build=lambda: seeded(lambda: RMSNorm(width=EMBED), seed=402),
         oracle=oracles.rms_norm_subject,

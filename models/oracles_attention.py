@@ -25,6 +25,7 @@ __all__ = [
     "pure_self_attention",
     "relative_bias_attention",
     "relative_bucket",
+    "rotary_at_positions",
     "rotary_attention",
     "scaled_dot_product_additive",
     "scaled_dot_product_keep",
@@ -33,6 +34,7 @@ __all__ = [
     "sinusoids",
     "sliding_window_attention",
     "soft_capped_attention",
+    "table_at_positions",
 ]
 
 Outputs = tuple[Array, ...]
@@ -159,6 +161,21 @@ def rotary_attention(weights: Weights, feeds: Mapping[str, Array], *, num_heads:
     keep = causal_keep(x.shape[1])
     context = [attention(turn(a), turn(b), c, keep=keep)[0] for a, b, c in zip(q, k, v, strict=True)]
     return (linear(np.concatenate(context, axis=-1), weights, "out"),)
+
+
+def rotary_at_positions(weights: Weights, feeds: Mapping[str, Array], *, base: float) -> Outputs:
+    """Su et al. 2021, for x (B, H, T, D): as one complex number, components i and i + D/2 are multiplied by
+    exp(i t base^(-2i/D)) at the position t that is given."""
+    x, position = feeds["x"], feeds["position_ids"].astype(np.float64)
+    half = x.shape[-1] // 2
+    turn = np.exp(1j * position[:, None, :, None] / base ** (np.arange(half) / half))  # (B, 1, T, D/2)
+    turned = (x[..., :half] + 1j * x[..., half:]) * turn
+    return (np.concatenate([turned.real, turned.imag], axis=-1),)
+
+
+def table_at_positions(weights: Weights, feeds: Mapping[str, Array]) -> Outputs:
+    """Vaswani et al. 2017, 3.5: the table's row for each given position, added to x."""
+    return (feeds["x"] + weights["table.weight"][feeds["position_ids"]],)
 
 
 def alibi_attention(weights: Weights, feeds: Mapping[str, Array], *, num_heads: int) -> Outputs:

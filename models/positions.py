@@ -192,7 +192,11 @@ ENTRIES: tuple[Entry, ...] = (
             source="seed 003, part 2.6",
             inputs=(_X,),
             outputs=(_OUTPUT,),
-            properties=("causality", "batch-invariance"),
+            properties=(
+                "causality",
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=lambda: seeded(lambda: SinusoidalPositions(embed_dim=EMBED), seed=301),
         oracle=oracles.sinusoidal_positions,
@@ -205,7 +209,11 @@ ENTRIES: tuple[Entry, ...] = (
             inputs=(_X,),
             outputs=(_OUTPUT,),
             axes=(BATCH, Axis("sequence", "t", "sequence", high=MAX_LENGTH)),
-            properties=("causality", "batch-invariance"),
+            properties=(
+                "causality",
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=lambda: seeded(lambda: LearnedPositions(embed_dim=EMBED, max_length=MAX_LENGTH), seed=302),
         oracle=oracles.learned_positions,
@@ -218,7 +226,11 @@ ENTRIES: tuple[Entry, ...] = (
             inputs=(features("x", "batch", "sequence", ROTARY_EMBED),),
             outputs=(output("batch", "sequence", ROTARY_EMBED),),
             axes=(BATCH, SEQUENCE),
-            properties=("causality", "batch-invariance"),
+            properties=(
+                "causality",
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=lambda: seeded(lambda: RotaryAttention(embed_dim=ROTARY_EMBED, num_heads=HEADS, base=BASE), seed=303),
         oracle=partial(oracles.rotary_attention, num_heads=HEADS, base=BASE),
@@ -230,7 +242,11 @@ ENTRIES: tuple[Entry, ...] = (
             source="Press et al. 2022; seed 003, part 2.8",
             inputs=(_X,),
             outputs=(_OUTPUT,),
-            properties=("causality", "batch-invariance"),
+            properties=(
+                "causality",
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=lambda: seeded(lambda: AlibiAttention(embed_dim=EMBED, num_heads=HEADS), seed=304),
         oracle=partial(oracles.alibi_attention, num_heads=HEADS),
@@ -242,6 +258,10 @@ ENTRIES: tuple[Entry, ...] = (
             source="Raffel et al. 2020, 2.1; seed 003, part 2.6",
             inputs=(_X,),
             outputs=(_OUTPUT,),
+            properties=(
+                "batch-invariance",
+                "position-sensitivity",
+            ),
         ),
         build=lambda: seeded(
             lambda: RelativeBiasAttention(

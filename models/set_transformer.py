@@ -112,12 +112,20 @@ _describe = partial(
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
-        subject=_describe("set-attention-block", "self-attention on a set (SAB)"),
+        subject=_describe(
+            "set-attention-block",
+            "self-attention on a set (SAB)",
+            properties=("batch-invariance", "permutation-equivariance"),
+        ),
         build=lambda: seeded(lambda: SetAttention(**_SIZES), seed=711),
         oracle=partial(oracles.set_attention, num_heads=HEADS),
     ),
     Entry(
-        subject=_describe("induced-set-attention-block", "attention on a set through learned points (ISAB)"),
+        subject=_describe(
+            "induced-set-attention-block",
+            "attention on a set through learned points (ISAB)",
+            properties=("batch-invariance", "permutation-equivariance"),
+        ),
         build=lambda: seeded(lambda: InducedSetAttention(**_SIZES, num_points=POINTS), seed=712),
         oracle=partial(oracles.induced_set_attention, num_heads=HEADS),
     ),
@@ -126,6 +134,7 @@ ENTRIES: tuple[Entry, ...] = (
             "pooling-by-multihead-attention",
             "learned queries that pool a set (PMA)",
             outputs=(output("batch", SEEDS, EMBED),),
+            properties=("batch-invariance", "permutation-invariance"),
         ),
         build=lambda: seeded(lambda: PoolingByAttention(**_SIZES, num_seeds=SEEDS), seed=713),
         oracle=partial(oracles.pooling_by_attention, num_heads=HEADS),

@@ -91,7 +91,7 @@ def _of_factory(brought: Brought) -> Source:
         build=lambda: copy.deepcopy(brought.module),
         call=call,
         flat=lambda module: Flat(module, brought.args, brought.kwargs),
-        examples={"example": brought.example},
+        examples={"example": brought.example, **brought.examples},
         notes=brought.notes,
     )
 
@@ -118,4 +118,6 @@ def _to(dtype: str) -> Callable[[Tensor], Tensor]:
 
 
 def _tensor(array: Array) -> Tensor:
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.astype(np.float32)).to(torch.bfloat16)
     return torch.from_numpy(np.ascontiguousarray(array))

@@ -105,7 +105,7 @@ ENTRIES: tuple[Entry, ...] = (
             ),
             outputs=(OutputSpec("logits", ("batch", "sequence", VOCABULARY), "logits"),),
             axes=(BATCH, SEQUENCE, SOURCE),
-            properties=("causality", "padding-invariance", "batch-invariance"),
+            properties=("causality", "padding-invariance", "masked-content", "batch-invariance"),
         ),
         build=lambda: seeded(
             lambda: Translation(

@@ -1,7 +1,8 @@
 """Subjects that a user brings: `package.module:factory`, imported from the working directory.
 
 A factory takes no arguments and returns `(module, args)`, `(module, args, kwargs, dynamic_shapes)`, or a mapping with
-the keys `module`, `args` and, where wanted, `kwargs` and `dynamic_shapes`, as `torch.export.export` takes them.
+the keys `module`, `args` and, where wanted, `kwargs` and `dynamic_shapes`, as `torch.export.export` takes them, and
+`examples`, further arguments to judge the model on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,7 @@ from torch import Tensor, nn
 from onnxparity.case import Subject
 from onnxparity.errors import SubjectError
 from onnxparity.models.user_dims import assign_dims
+from onnxparity.models.user_examples import listed_examples
 from onnxparity.models.user_outputs import learn_outputs
 from onnxparity.models.user_signature import (
     Bound,
@@ -42,7 +44,7 @@ from onnxparity.protocols import Feeds
 __all__ = ["Brought", "example_feeds", "load_factory"]
 
 Shapes = Any  # Any: torch.export's own nested structure
-KNOWN = ("module", "args", "kwargs", "dynamic_shapes")
+KNOWN = ("module", "args", "kwargs", "dynamic_shapes", "examples")
 SHAPE = "(module, args), (module, args, kwargs, dynamic_shapes), or a dict with the keys " + ", ".join(KNOWN)
 
 
@@ -58,6 +60,8 @@ class Brought:
     subject: Subject
     example: Feeds
     """The arguments' tensors by input name; the feeds of the regime `example`."""
+    examples: Mapping[str, Feeds]
+    """Further inputs that the factory lists, by regime: `example-1`, or `example-NAME` where it names them."""
     notes: tuple[str, ...] = ()
     """What was changed or guessed, in words for the report."""
 
@@ -72,7 +76,9 @@ def load_factory(spec: str, directory: Path) -> Brought:
         factory = _find(spec, directory)
         made = _guarded(f"{spec} failed", "mend the factory; it is called without arguments", factory)
         module, args, kwargs, shapes, notes = _unpack(spec, made)
-        return _describe(spec, module, args, kwargs, shapes, notes)
+        brought = _describe(spec, module, args, kwargs, shapes, notes)
+        listed = made.get("examples") if isinstance(made, Mapping) else None
+        return replace(brought, examples=listed_examples(spec, brought.subject, module, listed, kwargs))
 
 
 @contextmanager
@@ -233,12 +239,12 @@ def _describe(
         inputs=inputs,
         outputs=learned.outputs,
         axes=axes,
-        dtypes=("float32", "float16") if own is torch.float32 else (str(own).removeprefix("torch."),),
+        dtypes=("float32", "float16", "bfloat16") if own is torch.float32 else (str(own).removeprefix("torch."),),
         parameters=sum(p.numel() for p in module.parameters()),
     )
     example = {name: to_numpy(tensor) for name, tensor in tensors.items()}
     # As the signature orders them, because torch.export numbers inputs as they come.
-    return Brought(module, bound.args, bound.kwargs, shapes, subject, example, (*notes, *learned.notes))
+    return Brought(module, bound.args, bound.kwargs, shapes, subject, example, {}, (*notes, *learned.notes))
 
 
 def _complete(spec: str, bound: Bound, shapes: Shapes) -> Shapes:

@@ -17,18 +17,22 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from onnxparity.location import Location
 from onnxparity.outcome import OutputMetrics, Verdict
 from onnxparity.protocols import Placement
 from onnxparity.record import ArtifactSummary, Report
-from onnxparity.reports import layout, plots
+from onnxparity.reports import layout, plots, where
 
 __all__ = ["MAX_FAILURES", "render_html"]
 
+MAX_LOCATIONS = 50
+"""Causes that are shown; the others stand in the JSON."""
 MAX_FAILURES = 200
 """Cells that are not green and are shown in full; the others stand in the list of cells and in the JSON."""
 OPEN_FAILURES = 5
 METRICS = {
     "ratio": "error / budget",
+    "over_noise": "error / honest rounding",
     "budget": "budget, relative to its vector",
     "max_abs": "largest difference",
     "max_rel": "largest difference relative to its vector",
@@ -72,6 +76,10 @@ def render_html(report: Report) -> str:
         head=layout.headline(report),
         counts=layout.by_status(report),
         sections=_sections(report),
+        locations=report.locations[:MAX_LOCATIONS],
+        located=_located(report),
+        columns=where.STATISTICS,
+        location_limit=MAX_LOCATIONS,
         expected=layout.expected(report),
         placements=[(name, _by_provider(nodes)) for name, nodes in report.placements.items()],
         environment=_flat(report.environment),
@@ -107,6 +115,10 @@ def _environment() -> Environment:
         "width": _width,
         "rank": _rank,
         "link": _link,
+        "headed": where.headed,
+        "facts": where.facts,
+        "evidence": where.evidence,
+        "reproduction": where.link,
     }
     environment.globals |= {"asset": lambda name: Markup(_asset(name)), "svg": Markup}
     return environment
@@ -135,6 +147,11 @@ def _sections(report: Report) -> list[Section]:
     for key, number in left.items():
         sections[key].left = number
     return list(sections.values())
+
+
+def _located(report: Report) -> dict[str, tuple[int, Location]]:
+    """The locations that are shown, by each cell that they explain."""
+    return {cell: found for cell, found in where.by_cell(report).items() if found[0] <= MAX_LOCATIONS}
 
 
 def _by_provider(nodes: Sequence[Placement]) -> dict[str, list[str]]:

@@ -10,10 +10,12 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from typing import Literal
 
+from onnxparity.location import Location
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey
 from onnxparity.record import Report
 from onnxparity.reports.layout import check, exact, headline, number, printable, ratio, suffix
+from onnxparity.reports.where import by_cell, evidence, facts
 
 __all__ = ["render_junit"]
 
@@ -31,8 +33,10 @@ def render_junit(report: Report) -> str:
     check(report)
     root = ET.Element("testsuites", name=CONCLUSION, time=f"{report.seconds:.3f}")
     root.append(_conclusion(report))
+    located = {cell: found for cell, (_, found) in by_cell(report).items()}
     for key, group in _by_artifact(report.verdicts).items():
-        root.append(_suite(key.id, report.created, [_case(v) for v in group]))
+        cases = [_case(v, located.get(v.cell.id)) for v in group]
+        root.append(_suite(key.id, report.created, cases))
     for count in ("tests", "failures", "errors"):
         root.set(count, str(sum(int(suite.attrib[count]) for suite in root)))
     ET.indent(root, " ")
@@ -71,13 +75,19 @@ def _conclusion(report: Report) -> ET.Element:
     return suite
 
 
-def _case(verdict: Verdict) -> ET.Element:
+def _case(verdict: Verdict, location: Location | None) -> ET.Element:
     case = ET.Element("testcase", classname=printable(verdict.cell.artifact.id), name=printable(suffix(verdict)))
     if verdict.seconds is not None:
         case.set("time", f"{verdict.seconds:.3f}")
     if verdict.status is not Status.PASS:
         message = verdict.message.splitlines()[0] if verdict.message else str(verdict.status)
-        _outcome(case, _kind(verdict.status), str(verdict.status), f"{verdict.status}: {message}", _details(verdict))
+        _outcome(
+            case,
+            _kind(verdict.status),
+            str(verdict.status),
+            f"{verdict.status}: {message}",
+            _details(verdict, location),
+        )
     return case
 
 
@@ -91,7 +101,7 @@ def _outcome(case: ET.Element, kind: Kind, name: str, message: str, details: Ite
     outcome.text = printable("\n".join(details))
 
 
-def _details(verdict: Verdict) -> list[str]:
+def _details(verdict: Verdict, location: Location | None) -> list[str]:
     """Everything the cell has to say; CI systems show the text of an outcome as it is."""
     lines = [verdict.cell.id, verdict.message, *verdict.evidence]
     if verdict.expectation is not None:
@@ -105,4 +115,7 @@ def _details(verdict: Verdict) -> list[str]:
         f"{m.output}: max abs {number(m.max_abs)}, max rel {number(m.max_rel)}, budget {number(m.budget)}"
         for m in verdict.outputs
     ]
+    if location is not None:
+        lines += [f"where it goes wrong: {location.message}", *(f"  {name}: {text}" for name, text in facts(location))]
+        lines += [f"  {line}" for line in evidence(location)]
     return [*lines, f"repeat: {verdict.command}"] if verdict.command else lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from onnxparity.location import Location, TensorStatistics
 from onnxparity.outcome import Status, Verdict
 from onnxparity.record import ArtifactSummary, Latency, Report
 from onnxparity.reports.layout import (
@@ -26,6 +27,7 @@ from onnxparity.reports.layout import (
     tone,
     withheld,
 )
+from onnxparity.reports.where import STATISTICS, by_cell, evidence, facts, headed
 
 __all__ = ["render_markdown"]
 
@@ -33,6 +35,7 @@ SIGNS: dict[Tone, str] = {"bad": "❌", "unknown": "⚠️", "known": "☑️", 
 MAX_ARTIFACTS = 100
 MAX_FAILURES = 50
 MAX_EXPECTED = 50
+MAX_LOCATIONS = 20
 MAX_LATENCY = 100
 MAX_EVIDENCE = 10
 """Lines of evidence for each failure: GitHub drops a job summary above 1 MiB as a whole."""
@@ -46,7 +49,7 @@ def render_markdown(report: Report) -> str:
     Raises UsageError for a damaged document.
     """
     check(report)
-    sections = (_head, _limits, _artifacts, _failures, _expected, _latency, _foot)
+    sections = (_head, _limits, _artifacts, _locations, _failures, _expected, _latency, _foot)
     return "\n\n".join(part for section in sections for part in section(report)) + "\n"
 
 
@@ -90,15 +93,52 @@ def _artifact(row: ArtifactSummary) -> list[str]:
     ]
 
 
+def _locations(report: Report) -> list[str]:
+    if not report.locations:
+        return []
+    shown = [part for n, found in enumerate(report.locations[:MAX_LOCATIONS], 1) for part in _location(n, found)]
+    return ["## Where it goes wrong", *shown, *_rest(len(report.locations) - MAX_LOCATIONS, "causes")]
+
+
+def _location(place: int, location: Location) -> list[str]:
+    """A title, what is wrong, a list of what is known, and the tensors as a table."""
+    seen = evidence(location)
+    kept = seen[:MAX_EVIDENCE]
+    lines = [f"- {label}: {_code(text) if label == 'source' else _text(text)}" for label, text in facts(location)]
+    lines += [f"- {_text(line)}" for line in kept]
+    if len(seen) > len(kept):
+        lines.append(f"- {len(seen) - len(kept)} more lines of evidence are in the JSON report")
+    title = f"### {place}. {_text(location.status)}: {_text(headed(location))}"
+    rows = [_tensor(s) for s in location.statistics[:MAX_EVIDENCE]]
+    return [title, f"**{_start(location.message)}**", "\n".join(lines), *([_table(STATISTICS, rows)] if rows else [])]
+
+
+def _tensor(tensor: TensorStatistics) -> list[str]:
+    values = [number(x) for x in (tensor.smallest, tensor.largest, tensor.mean, tensor.rms)]
+    return [
+        _code(tensor.name),
+        tensor.side,
+        _text(tensor.dtype),
+        str(list(tensor.shape)),
+        *values,
+        str(tensor.nonfinite),
+    ]
+
+
 def _failures(report: Report) -> list[str]:
     red = failures(report)
     if not red:
         return []
     shown, _ = fair_share(red, MAX_FAILURES)
-    return ["## Not green", *(_failure(v) for v in shown), *_rest(len(red) - len(shown), "cells that are not green")]
+    located = {cell: place for cell, (place, _) in by_cell(report).items()}
+    return [
+        "## Not green",
+        *(_failure(v, located.get(v.cell.id)) for v in shown),
+        *_rest(len(red) - len(shown), "cells that are not green"),
+    ]
 
 
-def _failure(verdict: Verdict) -> str:
+def _failure(verdict: Verdict, place: int | None) -> str:
     lines = [f"- {SIGNS[tone(verdict.status)]} **{_text(verdict.status)}** {_code(verdict.cell.id)}"]
     measured = "" if verdict.ratio is None else f" (error/budget {ratio(verdict.ratio)})"
     lines.append(f"  <br>{_text(verdict.message)}{measured}")
@@ -110,6 +150,8 @@ def _failure(verdict: Verdict) -> str:
     lines += [f"  <br>{_text(line)}" for line in kept]
     if len(verdict.evidence) > len(kept):
         lines.append(f"  <br>{len(verdict.evidence) - len(kept)} more lines of evidence are in the JSON report")
+    if place is not None:
+        lines.append(f"  <br>led back to {place} under “Where it goes wrong”")
     return "\n".join([*lines, _block(verdict.command, indent="  ")] if verdict.command else lines)
 
 

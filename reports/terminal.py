@@ -1,9 +1,11 @@
-"""The report on a terminal of 80 columns: a table by subject, what is not green, the limits, the conclusion last."""
+"""The report on a terminal of 80 columns: a table by subject, where it goes wrong, what is not green, the limits, the
+conclusion last."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -11,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from onnxparity.location import Location
 from onnxparity.outcome import Status, Verdict
 from onnxparity.record import ArtifactSummary, Report
 from onnxparity.reports.layout import (
@@ -27,12 +30,16 @@ from onnxparity.reports.layout import (
     tone,
     withheld,
 )
+from onnxparity.reports.where import FIXED, by_cell
 
-__all__ = ["MAX_FAILURES", "print_report"]
+__all__ = ["MAX_FAILURES", "MAX_LOCATIONS", "Pen", "print_report"]
 
 MAX_FAILURES = 20
+MAX_LOCATIONS = 10
+MAX_EVIDENCE = 2
+"""Lines of evidence for each failure; a remedy is always among them."""
 MAX_MESSAGE = 600
-"""Characters of one message; the JSON report has all of it."""
+"""Characters of one message or line of evidence; the JSON report has all of it."""
 GLYPHS: dict[Tone, str] = {"bad": "✗", "unknown": "?", "known": "~", "good": "✓"}
 ASCII: dict[Tone, str] = {"bad": "x", "unknown": "?", "known": "~", "good": "+"}
 STYLES: dict[Tone, str] = {"bad": "bold red", "unknown": "yellow", "known": "magenta", "good": "green"}
@@ -58,6 +65,8 @@ SHORT = {
     Status.MISSING: "MISS",
 }
 """At most five letters, so that seven opsets fit beside a subject; the other statuses are short enough."""
+MAX_ALIKE = 2
+"""Red cells that are told one by one where a location explains them all."""
 ENTRY, DTYPE, WIDEST_SUBJECT = 6, 4, 26
 PLAIN = str.maketrans({"–": "-", "∞": "inf", "…": "...", "·": "-", "×": "x", "→": "->"})
 
@@ -94,6 +103,7 @@ def print_report(report: Report, console: Console) -> None:
     if report.summary:
         signs = [f"{pen.toned(kind, ' ')}{words}" for kind, words in LEGEND.items()]
         console.print(pen.text(", ".join(signs), "dim"))
+    _print_locations(report, console, pen)
     _print_failures(report, console, pen)
     _print_latency(report, console, pen)
     _print_limits(report, console, pen)
@@ -144,26 +154,74 @@ def _brief(value: float) -> str:
     return ratio(value) if value == 0 or value > 1 else "<1" if text == "1.00" and value < 1 else text
 
 
+def _print_locations(report: Report, console: Console, pen: Pen) -> None:
+    if not report.locations:
+        return
+    console.print()
+    console.print(pen.text("Where it goes wrong", "bold"))
+    for place, location in enumerate(report.locations[:MAX_LOCATIONS], 1):
+        cell, count = location.cell, len(location.explains)
+        of = f"{count} cell{'s' if count != 1 else ''} of {cell.artifact.id}/{cell.runtime}"
+        console.print(pen.text(f"[{place}] {location.status}: {of}", "bold"), soft_wrap=True)
+        for line in _location(location):
+            console.print(Padding(pen.text(_cut(line)), (0, 0, 0, 4), expand=False))
+        if location.reproduction:
+            console.print(pen.text(f"    {location.reproduction}", "cyan"), soft_wrap=True)
+    if (left := len(report.locations) - MAX_LOCATIONS) > 0:
+        console.print(pen.text(f"{left} more are in the JSON report", "bold"))
+
+
+def _location(location: Location) -> list[str]:
+    """One to three lines: what and where, the user's own line, what kind of fault and the smallest shape."""
+    source = "" if location.node is None or location.node.source in location.message else location.node.source
+    kind = "" if location.origin == "unknown" else f"{location.origin} {location.optimizer}".strip()
+    smallest = "" if location.smallest_shape == FIXED else f"smallest shape that fails: {location.smallest_shape}"
+    return [line for line in (location.message, source, "; ".join(filter(None, (kind, smallest)))) if line]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]} … (cut)"
+
+
 def _print_failures(report: Report, console: Console, pen: Pen) -> None:
+    located = by_cell(report)
     red = failures(report)
-    shown, _ = fair_share(red, MAX_FAILURES)
+    shown, _ = fair_share(_few_of_each(red, located), MAX_FAILURES)
     for verdict in shown:
         console.print()
         _print_failure(verdict, console, pen)
+        if verdict.cell.id in located:
+            console.print(pen.text(f"  led back to [{located[verdict.cell.id][0]}]", "dim"))
+        if verdict.command:
+            console.print(pen.text(f"  {verdict.command}", "cyan"), soft_wrap=True)
     if len(red) > len(shown):
         console.print()
         console.print(pen.text(f"{len(red) - len(shown)} more cells are not green: see the JSON report", "bold"))
 
 
+def _few_of_each(red: Sequence[Verdict], located: Mapping[str, tuple[int, Location]]) -> list[Verdict]:
+    """No more than a few of those that one location explains."""
+    taken: Counter[int] = Counter()
+    kept = []
+    for verdict in red:
+        place = located.get(verdict.cell.id, (0,))[0]
+        taken[place] += 1
+        if not place or taken[place] <= MAX_ALIKE:
+            kept.append(verdict)
+    return kept
+
+
 def _print_failure(verdict: Verdict, console: Console, pen: Pen) -> None:
     title = pen.toned(tone(verdict.status), f" {verdict.status} ")
     console.print(Text.assemble(title, pen.text(verdict.cell.id, "bold")), soft_wrap=True)
-    message = verdict.message if len(verdict.message) <= MAX_MESSAGE else f"{verdict.message[:MAX_MESSAGE]} … (cut)"
+    message = _cut(verdict.message)
     if verdict.ratio is not None:
         message += f" (error/budget {ratio(verdict.ratio)})"
     console.print(Padding(pen.text(message), (0, 0, 0, 2), expand=False))
-    if verdict.command:
-        console.print(pen.text(f"  {verdict.command}", "cyan"), soft_wrap=True)
+    remedies = [line for line in verdict.evidence if line.startswith("remedy:")]
+    others = [line for line in verdict.evidence if line not in remedies]
+    for line in (*others[: MAX_EVIDENCE - bool(remedies)], *remedies[:1]):
+        console.print(Padding(pen.text(_cut(line), "dim"), (0, 0, 0, 2), expand=False))
 
 
 def _print_latency(report: Report, console: Console, pen: Pen) -> None:

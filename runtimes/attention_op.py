@@ -7,7 +7,7 @@ saturated softmax amplifies the rounding of the scores, so every step is offered
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from onnx import helper
@@ -16,9 +16,10 @@ from onnx.reference.op_run import OpRun
 from onnxparity.protocols import Array
 from onnxparity.runtimes.products import product
 
-__all__ = ["Attention", "Rounded", "attention"]
+__all__ = ["Attention", "Rounded", "Stepwise", "attention"]
 
 
+@runtime_checkable
 class Rounded(Protocol):
     """Rounds what a step gave."""
 
@@ -32,6 +33,15 @@ class Rounded(Protocol):
 
     def softmax(self, probabilities: Array, scores: Array) -> Array:
         """A softmax of the scores over the last axis as it came out."""
+        ...
+
+
+@runtime_checkable
+class Stepwise(Protocol):
+    """An operator whose steps round one by one."""
+
+    def stepwise(self, *inputs: Array | None, rounded: Rounded | None, **attributes: Any) -> tuple[Array, ...]:
+        """The node's outputs with every step rounded. Any: the node's attributes, by name."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,10 +10,14 @@ from ml_dtypes import bfloat16
 
 from onnxparity.errors import OnnxParityError, RunError
 from onnxparity.protocols import Array
+from onnxparity.runtimes.attention_op import Rounded, Stepwise
 from onnxparity.runtimes.promotion import Constant
 from onnxparity.runtimes.scope import Scope, Step, Value
 
-__all__ = ["NARROW", "Arithmetic", "Exact", "called", "execute"]
+__all__ = ["NARROW", "Arithmetic", "Exact", "Looked", "called", "execute"]
+
+Looked = Callable[[Step, Sequence[Value]], None]
+"""Takes a step and its results, as many as it names."""
 
 NARROW = frozenset({np.dtype(np.float16), np.dtype(bfloat16), np.dtype(np.float32)})
 """The floats that have to be widened."""
@@ -77,22 +81,27 @@ def refuse_narrow(step: Step, results: Sequence[Value]) -> None:
                 )
 
 
-def execute(steps: Sequence[Step], values: dict[str, Value], arithmetic: Arithmetic) -> None:
+def execute(
+    steps: Sequence[Step], values: dict[str, Value], arithmetic: Arithmetic, look: Looked | None = None
+) -> None:
     """Adds the results of the steps to the values and drops those that nothing needs any more.
 
-    values: inputs, constants and captured names. Raises RunError where a node cannot be evaluated.
+    values: inputs, constants and captured names. look: called after each step, those of subgraphs included.
+    Raises RunError where a node cannot be evaluated.
     """
     for step in steps:
         arguments = [values[name] if name else None for name in step.inputs]
         try:
             if step.bodies:
-                results: Sequence[Value] = _CONTROL[step.op](step, arguments, values, arithmetic)
+                results: Sequence[Value] = _CONTROL[step.op](step, arguments, values, arithmetic, look)
             else:
                 results = arithmetic.call(step, arguments)
         except OnnxParityError:
             raise
         except Exception as error:  # whatever NumPy or the evaluator says: a session raises RunError
             raise RunError(f"{step.label} cannot be evaluated", got=f"{type(error).__name__}: {error}") from error
+        if look is not None:
+            look(step, results[: len(step.outputs)])
         values.update(zip(step.outputs, results, strict=False))  # an operator may offer more than the node takes
         for name in step.dead:
             values.pop(name, None)
@@ -101,27 +110,39 @@ def execute(steps: Sequence[Step], values: dict[str, Value], arithmetic: Arithme
 class _Body:
     """A subgraph with what it captures, ready to be run any number of times."""
 
-    def __init__(self, scope: Scope, values: dict[str, Value], arithmetic: Arithmetic) -> None:
-        self._scope, self._steps, self._arithmetic = scope, scope.steps, arithmetic
+    def __init__(self, scope: Scope, values: dict[str, Value], arithmetic: Arithmetic, look: Looked | None) -> None:
+        self._scope, self._steps, self._arithmetic, self._look = scope, scope.steps, arithmetic, look
         self._values = {name: values[name] for name in scope.captured}
         self._values |= {c.name: arithmetic.constant(c) for c in scope.constants}
 
     def __call__(self, *inputs: Value) -> list[Value]:
         values = self._values | dict(zip(self._scope.inputs, inputs, strict=True))
-        execute(self._steps, values, self._arithmetic)
+        execute(self._steps, values, self._arithmetic, self._look)
         return [values[name] for name in self._scope.outputs]
 
 
-def _if(step: Step, arguments: Sequence[Value], values: dict[str, Value], arithmetic: Arithmetic) -> list[Value]:
+def _if(
+    step: Step,
+    arguments: Sequence[Value],
+    values: dict[str, Value],
+    arithmetic: Arithmetic,
+    look: Looked | None,
+) -> list[Value]:
     condition = bool(np.asarray(arithmetic.choice(arguments[0])).item())
-    return _Body(step.bodies["then_branch" if condition else "else_branch"], values, arithmetic)()
+    return _Body(step.bodies["then_branch" if condition else "else_branch"], values, arithmetic, look)()
 
 
-def _loop(step: Step, arguments: Sequence[Value], values: dict[str, Value], arithmetic: Arithmetic) -> list[Value]:
+def _loop(
+    step: Step,
+    arguments: Sequence[Value],
+    values: dict[str, Value],
+    arithmetic: Arithmetic,
+    look: Looked | None,
+) -> list[Value]:
     trips, condition, *carried = arguments
     limit = None if trips is None else int(np.asarray(arithmetic.choice(trips)).item())
     go = True if condition is None else bool(np.asarray(arithmetic.choice(condition)).item())
-    body, rows, turn = _Body(step.bodies["body"], values, arithmetic), [], 0
+    body, rows, turn = _Body(step.bodies["body"], values, arithmetic, look), [], 0
     while go and (limit is None or turn < limit):
         condition, *results = body(np.asarray(turn, np.int64), np.asarray(True), *carried)
         carried, row = results[: len(carried)], results[len(carried) :]
@@ -131,10 +152,16 @@ def _loop(step: Step, arguments: Sequence[Value], values: dict[str, Value], arit
     return [*carried, *(_stacked([row[k] for row in rows], step) for k in range(scanned))]
 
 
-def _scan(step: Step, arguments: Sequence[Value], values: dict[str, Value], arithmetic: Arithmetic) -> list[Value]:
+def _scan(
+    step: Step,
+    arguments: Sequence[Value],
+    values: dict[str, Value],
+    arithmetic: Arithmetic,
+    look: Looked | None,
+) -> list[Value]:
     count = int(step.attributes["num_scan_inputs"])
     states, sources = list(arguments[:-count]), arguments[-count:]
-    body = _Body(step.bodies["body"], values, arithmetic)
+    body = _Body(step.bodies["body"], values, arithmetic, look)
     places = _directed(step, "scan_input", sources)
     rows = []
     for turn in range(places[0].shape[0]):
@@ -164,4 +191,19 @@ def _stacked(rows: Sequence[Array], step: Step) -> Array:
     return np.stack(rows)
 
 
-_CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan}
+def _flex(
+    step: Step,
+    arguments: Sequence[Value],
+    values: dict[str, Value],
+    arithmetic: Arithmetic,
+    look: Looked | None,
+) -> Sequence[Value]:
+    """FlexAttention, whose subgraphs stand between its own steps."""
+    assert isinstance(step.operator, Stepwise)
+    bodies = {name: _Body(scope, values, arithmetic, look) for name, scope in step.bodies.items()}
+    mods = {name: lambda value, body=body: body(value)[0] for name, body in bodies.items()}
+    rounded = arithmetic if isinstance(arithmetic, Rounded) else None
+    return step.operator.stepwise(*arguments, rounded=rounded, **(dict(step.attributes) | mods))
+
+
+_CONTROL = {"FlexAttention": _flex, "If": _if, "Loop": _loop, "Scan": _scan}

@@ -10,8 +10,9 @@ import onnx
 from onnx import ModelProto
 
 from onnxparity.errors import LoadError
-from onnxparity.protocols import Feeds, Outputs
+from onnxparity.protocols import Feeds, Outputs, Visit
 from onnxparity.runtimes.evaluation import NARROW, Arithmetic, Exact, execute
+from onnxparity.runtimes.onnx_trace import Nodes, looked_at
 from onnxparity.runtimes.promotion import ROUNDOFF, Constant, dominant_dtype
 from onnxparity.runtimes.scope import Scope, Value, compiled
 
@@ -29,7 +30,8 @@ class Float64Graph:
         self.unit_roundoff = ROUNDOFF[dominant_dtype(model)]
         self.scope: Scope = compiled(model, promoted=True)
         self._exact = Exact(promoted=True)
-        self._folded = self._fold()
+        self._folded = self.fold(self._exact)
+        self.nodes = Nodes(self.scope)
 
     @classmethod
     def load(cls, path: str | Path) -> Float64Graph:
@@ -41,20 +43,30 @@ class Float64Graph:
         """Every constant, those of subgraphs included."""
         return tuple(c for scope in self.scope.everywhere() for c in scope.constants)
 
-    def run(self, feeds: Feeds) -> Outputs:
+    def run(self, feeds: Feeds, arithmetic: Exact | None = None) -> Outputs:
         """Every output by name, floats in float64; the feeds may be in any floating dtype.
 
-        Raises RunError where a node cannot be evaluated or leaves float64.
+        arithmetic: an exact one that notes something. Raises RunError where a node cannot be evaluated or leaves
+        float64.
         """
         values = self._folded | widened(feeds)
         with np.errstate(all="ignore"):
-            execute(self.scope.live, values, self._exact)
+            execute(self.scope.live, values, arithmetic or self._exact)
         return {name: values[name] for name in self.scope.outputs}
 
-    def evaluate(self, inputs: Mapping[str, Value], arithmetic: Arithmetic) -> dict[str, Value]:
-        """Outputs by name under another arithmetic, constants included."""
+    def trace(self, feeds: Feeds, visit: Visit) -> Outputs:
+        """As `run`, and shows every value on the way, those that constants alone determine included."""
+        values = {c.name: c.value for c in self.scope.constants} | widened(feeds)
+        with np.errstate(all="ignore"):
+            execute(self.scope.steps, values, self._exact, looked_at(self.nodes, visit))
+        return {name: values[name] for name in self.scope.outputs}
+
+    def evaluate(
+        self, inputs: Mapping[str, Value], arithmetic: Arithmetic, visit: Visit | None = None
+    ) -> dict[str, Value]:
+        """Outputs by name under another arithmetic, constants included; shows every value on the way."""
         values = {c.name: arithmetic.constant(c) for c in self.scope.constants} | dict(inputs)
-        execute(self.scope.steps, values, arithmetic)
+        execute(self.scope.steps, values, arithmetic, None if visit is None else looked_at(self.nodes, visit))
         return values
 
     def fixed_names(self) -> frozenset[str]:
@@ -62,11 +74,11 @@ class Float64Graph:
         fixed = {c.name for c in self.constants}
         return frozenset(fixed | {n for s in self.scope.everywhere() for step in s.fixed for n in step.outputs})
 
-    def _fold(self) -> dict[str, Value]:
+    def fold(self, arithmetic: Exact) -> dict[str, Value]:
         """What the constants alone determine, as far as anything else needs it."""
         values = {c.name: c.value for c in self.scope.constants}
         with np.errstate(all="ignore"):
-            execute(self.scope.fixed, values, self._exact)
+            execute(self.scope.fixed, values, arithmetic)
         return values
 
 

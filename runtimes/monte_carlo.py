@@ -9,14 +9,17 @@ other way, as it may in any runtime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from onnxparity.errors import RunError
 from onnxparity.numerics.budget import vector_error
 from onnxparity.protocols import Array, Feeds, Outputs
-from onnxparity.runtimes.attention_op import Attention
+from onnxparity.runtimes.attention_op import Stepwise
 from onnxparity.runtimes.evaluation import Exact, called
 from onnxparity.runtimes.fingerprint import fingerprint
 from onnxparity.runtimes.float64_graph import Float64Graph, widened
@@ -25,6 +28,7 @@ from onnxparity.runtimes.promotion import MASK, Constant, rounded_when_stored
 from onnxparity.runtimes.quantised_ops import is_integer
 from onnxparity.runtimes.rounding_sizes import product_size, sizes, softmax_size
 from onnxparity.runtimes.scope import Step, Value
+from onnxparity.values import feeds_digest
 
 __all__ = ["constant_noise", "fingerprints", "noise"]
 
@@ -43,13 +47,30 @@ QUANTISED_INPUTS = {
 """Which inputs hold integers that stand for values; of a Cast only bytes, which a Mul by a scale follows."""
 
 
-def noise(graph: Float64Graph, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
+PRODUCTS = {"Attention": 0, "Conv": 2, "ConvTranspose": 2, "Einsum": None, "Gemm": 2, "MatMul": 2}
+"""Operators that multiply matrices, and how many of their inputs are factors (of an Attention its own steps tell)."""
+
+
+def noise(
+    graph: Float64Graph, feeds: Feeds, *, draws: int, seed: int, product_roundoff: float | None = None
+) -> Outputs:
     """Honest rounding per output vector: the largest movement over the draws relative to the vector's size.
+
+    product_roundoff: to which the factors of matrix products are rounded first, where that is coarser than the
+    artifact's own dtype: 2**-11 for TF32, which keeps ten bits and sums in float32 (Fasi et al. 2021,
+    doi:10.7717/peerj-cs.330).
 
     Each output's shape less its last axis, () for a scalar. Outputs that are no floats give 1 where a
     vector changed, 0 where it did not. Infinite where a finite value moved to NaN or infinity.
     """
-    return _movement(graph, feeds, lambda rng, tape: RoundingErrors(graph.unit_roundoff, rng, tape), draws, seed)
+    coarse = product_roundoff if (product_roundoff or 0.0) > graph.unit_roundoff else None
+
+    def arithmetic(rng: np.random.Generator, tape: Tape) -> RoundingErrors:
+        moving = RoundingErrors(graph.unit_roundoff, rng, tape, coarse)
+        moving.moved_before = _first_constants(graph) if (draws, seed) == (1, 0) else {}
+        return moving
+
+    return _movement(graph, feeds, arithmetic, draws, seed)
 
 
 def constant_noise(graph: Float64Graph, feeds: Feeds, *, shared: frozenset[str], draws: int, seed: int) -> Outputs:
@@ -157,10 +178,13 @@ class Moving:
 class RoundingErrors(Moving):
     """Everything moves by the unit roundoff that the artifact computes with."""
 
-    def __init__(self, roundoff: float, rng: np.random.Generator, tape: Tape) -> None:
+    def __init__(self, roundoff: float, rng: np.random.Generator, tape: Tape, factors: float | None = None) -> None:
+        """factors: the roundoff of what is multiplied in matrix products, where it is coarser."""
         super().__init__(rng, tape)
-        self._roundoff = roundoff
+        self._roundoff, self._factors = roundoff, factors
         self._smallest = SMALLEST_HALF if roundoff == HALF_ROUNDOFF else 0.0
+        self.moved_before: Mapping[int, Value] = {}
+        """Constants that have been moved already, by identity."""
 
     def feed(self, value: Value) -> Value:
         """Floating inputs move, except for what any dtype holds exactly."""
@@ -170,7 +194,8 @@ class RoundingErrors(Moving):
 
     def constant(self, constant: Constant) -> Value:
         """As `feed`."""
-        return self.stored(constant.value, constant.inexact, self._roundoff)
+        found = self.moved_before.get(id(constant))
+        return self.stored(constant.value, constant.inexact, self._roundoff) if found is None else found
 
     def settled(self, results: Sequence[Value]) -> Sequence[Value]:
         """As they were; only the fractions of a range are rounded, its whole numbers are positions."""
@@ -179,10 +204,13 @@ class RoundingErrors(Moving):
     def moved(self, step: Step, arguments: Sequence[Value]) -> Sequence[Value]:
         """Each floating result moved by what rounding may add to it."""
         if step.rounding is Rounding.STEPS:
-            assert isinstance(step.operator, Attention)
+            assert isinstance(step.operator, Stepwise)
             return step.operator.stepwise(*arguments, rounded=self, **step.attributes)
         if step.rounding is Rounding.QUANTISES:
             arguments = [self.round(a, np.abs(a)) if _is_float(a) else a for a in arguments]
+        if self._factors is not None and step.op in PRODUCTS:
+            count = PRODUCTS[step.op]
+            arguments = [*map(self._factor, arguments[:count]), *([] if count is None else arguments[count:])]
         results = called(step, arguments)
         if step.rounding is Rounding.NONE:
             return results
@@ -200,8 +228,15 @@ class RoundingErrors(Moving):
 
     def product(self, a: Array, b: Array) -> Array:
         """a @ b, rounded."""
+        a, b = self._factor(a), self._factor(b)
         y = a @ b
         return self.round(y, product_size(a, b, y, self._roundoff))
+
+    def _factor(self, value: Value) -> Value:
+        """What a matrix product takes: rounded by the hardware, where it keeps fewer bits."""
+        if self._factors is None or not _is_float(value):
+            return value
+        return self.stored(value, rounded_when_stored(value), self._factors)
 
     def softmax(self, probabilities: Array, scores: Array) -> Array:
         """A softmax of the scores over the last axis, rounded."""
@@ -255,6 +290,48 @@ class StorageErrors(Moving):
         return steps.astype(np.float64) + 0.5 * self.uniform(steps.shape)
 
 
+CONSTANT_BYTES = 1 << 26
+"""Up to which the moved constants of the first draw are kept: with them, a draw costs little more than a run."""
+_making = Lock()
+_constants: WeakKeyDictionary[Float64Graph, dict[int, Value]] = WeakKeyDictionary()
+
+
+def _first_constants(graph: Float64Graph) -> dict[int, Value]:
+    """The constants as the first draw moves them, on whatever inputs, by identity; none where they are too large."""
+    with _making:
+        if graph not in _constants:
+            moving = RoundingErrors(graph.unit_roundoff, np.random.default_rng(0), Tape())
+            small = sum(c.value.nbytes for c in graph.constants) <= CONSTANT_BYTES
+            _constants[graph] = {id(c): moving.constant(c) for c in graph.constants} if small else {}
+        return _constants[graph]
+
+
+KEPT = 4
+"""Exact evaluations that are kept with a graph, for the noise that is asked for next."""
+_Recordings = OrderedDict[str, tuple[Tape, Outputs]]
+_recordings: WeakKeyDictionary[Float64Graph, tuple[Tape, _Recordings]] = WeakKeyDictionary()
+
+
+def recorded(graph: Float64Graph, feeds: Feeds) -> tuple[Tape, Outputs]:
+    """What became structure in the exact evaluation, and its outputs as `Float64Graph.run` gives them."""
+    with _making:
+        if graph not in _recordings:
+            always = Tape()
+            graph.fold(Recorder(always))
+            _recordings[graph] = always, OrderedDict()
+        always, kept = _recordings[graph]
+        found = kept.get(key := feeds_digest(feeds))
+    if found is None:
+        tape = Tape()
+        tape.results, tape.choices = dict(always.results), list(always.choices)
+        found = tape, graph.run(feeds, Recorder(tape))
+        with _making:
+            kept[key] = found
+            while len(kept) > KEPT:
+                kept.popitem(last=False)
+    return found
+
+
 Maker = Callable[[np.random.Generator, Tape], Moving]
 
 
@@ -262,20 +339,19 @@ def _movement(graph: Float64Graph, feeds: Feeds, arithmetic: Maker, draws: int, 
     """The largest change of each output vector over the draws."""
     if draws < 1:
         raise ValueError(f"noise needs at least 1 draw, got {draws}")
-    tape, worst = Tape(), Outputs()
+    worst = Outputs()
+    tape, exact = recorded(graph, feeds)
     with np.errstate(all="ignore"):
-        values = graph.evaluate(widened(feeds), Recorder(tape))
-        exact = {name: values[name] for name in graph.scope.outputs}
         for draw in range(draws):
             moving = arithmetic(np.random.default_rng([seed, draw]), tape)
             moved = graph.evaluate({n: moving.feed(v) for n, v in widened(feeds).items()}, moving)
             for name, value in exact.items():
-                change = _change(name, moved[name], value)
+                change = change_of(name, moved[name], value)
                 worst[name] = np.maximum(worst.get(name, 0.0), change)
     return worst
 
 
-def _change(name: str, moved: Array, exact: Array) -> Array:
+def change_of(name: str, moved: Array, exact: Array) -> Array:
     """Movement of each vector relative to its size; whether it changed at all, where it holds no floats."""
     if moved.shape != exact.shape:
         raise RunError(
@@ -288,7 +364,8 @@ def _change(name: str, moved: Array, exact: Array) -> Array:
     if exact.shape[-1] == 0:
         return np.zeros(exact.shape[:-1])
     if exact.dtype != np.float64:
-        return np.asarray(np.any(moved != exact, axis=-1), np.float64)
+        differs = (moved != exact) & ~((moved != moved) & (exact != exact))  # 8-bit floats have NaN too
+        return np.asarray(np.any(differs, axis=-1), np.float64)
     change = np.where(np.isfinite(exact), np.abs(moved - exact), 0.0)
     return vector_error(np.where(np.isnan(change), np.inf, change), exact)
 

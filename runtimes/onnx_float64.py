@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -9,12 +10,14 @@ import numpy as np
 from onnx import ModelProto
 
 from onnxparity.artifact import Artifact
+from onnxparity.location import Node
 from onnxparity.outcome import Question
-from onnxparity.protocols import Availability, Feeds, Outputs, Placement
+from onnxparity.protocols import Array, Availability, Feeds, Outputs, Placement, Visit
 from onnxparity.runtimes.feeding import prepare
 from onnxparity.runtimes.float64_graph import Float64Graph
 from onnxparity.runtimes.known_answer import FEEDS, matmul_model
-from onnxparity.runtimes.monte_carlo import constant_noise, fingerprints, noise
+from onnxparity.runtimes.monte_carlo import ATTRIBUTE_ROUNDOFF, constant_noise, fingerprints, noise, recorded
+from onnxparity.runtimes.onnx_moved import moved_constants
 
 __all__ = ["OnnxFloat64Runtime", "OnnxFloat64Session"]
 
@@ -22,7 +25,7 @@ FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 class OnnxFloat64Session:
-    """A file evaluated in float64, with the size of honest rounding (an `ExactSession`)."""
+    """A file evaluated in float64, with the size of honest rounding (an `ExactSession` and `TracingSession`)."""
 
     def __init__(self, graph: Float64Graph, artifact: Artifact) -> None:
         self.unit_roundoff = graph.unit_roundoff
@@ -34,15 +37,29 @@ class OnnxFloat64Session:
 
         Raises RunError, and SubjectError for feeds that do not fit.
         """
-        return self._graph.run(self._prepared(feeds))
+        return dict(recorded(self._graph, self._prepared(feeds))[1])  # for the noise that is asked for next
+
+    def trace(self, feeds: Feeds, visit: Visit) -> Outputs:
+        """As `run`, showing every value (see `protocols.TracingSession`)."""
+        return self._graph.trace(self._prepared(feeds), visit)
+
+    def trace_moved(self, feeds: Feeds, visit: Visit, *, shared: frozenset[str], seed: int) -> Outputs:
+        """As `trace`, where the constants whose fingerprint is not in `shared` move by their own roundoff."""
+        return moved_constants(self._graph, self._prepared(feeds), visit, shared=shared, seed=seed)
+
+    def numbers(self) -> Iterator[tuple[Node | None, str, Array, float]]:
+        """What the file computes with: node, name, value and unit roundoff of each floating attribute; without a
+        node, each initializer and constant (roundoff 0 for what is no float)."""
+        yield from ((None, c.name, c.value, c.roundoff) for c in self._graph.constants)
+        yield from ((node, name, value, ATTRIBUTE_ROUNDOFF) for node, name, value in self._graph.nodes.numbers())
 
     def placement(self) -> tuple[Placement, ...] | None:
         """None: nothing here is placed anywhere."""
         return None
 
-    def noise(self, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
+    def noise(self, feeds: Feeds, *, draws: int, seed: int, product_roundoff: float | None = None) -> Outputs:
         """See `monte_carlo.noise`."""
-        return noise(self._graph, self._prepared(feeds), draws=draws, seed=seed)
+        return noise(self._graph, self._prepared(feeds), draws=draws, seed=seed, product_roundoff=product_roundoff)
 
     def fingerprints(self) -> frozenset[str]:
         """See `monte_carlo.fingerprints`."""

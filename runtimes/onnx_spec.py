@@ -15,11 +15,12 @@ from onnx import ModelProto
 
 from onnxparity.artifact import Artifact
 from onnxparity.outcome import Question
-from onnxparity.protocols import Availability, Feeds, Outputs, Placement
+from onnxparity.protocols import Availability, Feeds, Outputs, Placement, Visit
 from onnxparity.runtimes.evaluation import Exact, execute
 from onnxparity.runtimes.feeding import prepare
 from onnxparity.runtimes.float64_graph import load_model
 from onnxparity.runtimes.known_answer import FEEDS, WANT, matmul_model
+from onnxparity.runtimes.onnx_trace import Nodes, looked_at
 from onnxparity.runtimes.scope import Scope, Step, Value, compiled
 
 __all__ = ["OnnxSpecRuntime", "OnnxSpecSession", "StoredGraph"]
@@ -39,12 +40,20 @@ class StoredGraph:
         self._folded: dict[str, Value] = {c.name: c.value for c in self._scope.constants}
         with np.errstate(all="ignore"):
             execute(self._scope.fixed, self._folded, self._arithmetic)
+        self._nodes = Nodes(self._scope)
 
     def run(self, feeds: Feeds) -> Outputs:
         """Every output by name. Raises RunError where a node cannot be evaluated."""
         values = self._folded | dict(feeds)
         with np.errstate(all="ignore"):
             execute(self._scope.live, values, self._arithmetic)
+        return {name: values[name] for name in self._scope.outputs}
+
+    def trace(self, feeds: Feeds, visit: Visit) -> Outputs:
+        """As `run`, and shows every value on the way, those that constants alone determine included."""
+        values = {c.name: c.value for c in self._scope.constants} | dict(feeds)
+        with np.errstate(all="ignore"):
+            execute(self._scope.steps, values, self._arithmetic, looked_at(self._nodes, visit))
         return {name: values[name] for name in self._scope.outputs}
 
 
@@ -62,7 +71,7 @@ class Stored(Exact):
 
 
 class OnnxSpecSession:
-    """A file in the dtypes that it stores."""
+    """A file in the dtypes that it stores (a `TracingSession`)."""
 
     def __init__(self, graph: StoredGraph, artifact: Artifact) -> None:
         self._graph, self._inputs = graph, artifact.inputs
@@ -70,6 +79,10 @@ class OnnxSpecSession:
     def run(self, feeds: Feeds) -> Outputs:
         """Every output by name. Raises RunError, and SubjectError for feeds that do not fit."""
         return self._graph.run(prepare(self._inputs, feeds))
+
+    def trace(self, feeds: Feeds, visit: Visit) -> Outputs:
+        """As `run`, showing every value (see `protocols.TracingSession`)."""
+        return self._graph.trace(prepare(self._inputs, feeds), visit)
 
     def placement(self) -> tuple[Placement, ...] | None:
         """None: nothing here is placed anywhere."""

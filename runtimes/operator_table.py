@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-__all__ = ["ROUNDING", "Rounding"]
+__all__ = ["DOMAINS", "ROUNDING", "Rounding", "is_known"]
 
 
 class Rounding(Enum):
@@ -36,30 +36,34 @@ class Rounding(Enum):
 
 _BY_KIND = {
     Rounding.NONE: """
-        Abs And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Clip Concat ConcatFromSequence ConstantOfShape
+        Abs And BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CenterCropPad Clip Concat ConcatFromSequence
+        ConstantOfShape
         DepthToSpace Dropout Expand EyeLike Flatten Gather GatherElements GatherND GlobalMaxPool Identity Max MaxPool
-        Min Neg Not OneHot Or Pad ReduceMax ReduceMin Relu Reshape
-        ReverseSequence SequenceAt SequenceConstruct SequenceEmpty SequenceInsert SequenceLength Shape
+        MaxUnpool Min Neg Not OneHot OptionalHasElement Or Pad ReduceMax ReduceMin Relu Reshape
+        ReverseSequence Scatter SequenceAt SequenceConstruct SequenceEmpty SequenceInsert SequenceLength Shape
         Size Slice SpaceToDepth Split SplitToSequence Squeeze TensorScatter Tile Transpose Trilu Unsqueeze Where Xor
         """,
     Rounding.RESULT: """
-        Acos Acosh Add Asin Asinh Atan Atanh Cos Cosh DequantizeLinear Div Erf Exp HardSigmoid HardSwish LeakyRelu Log
-        Mish Mul PRelu Pow Reciprocal ReduceProd Shrink Sin Sinh Softplus Softsign Sqrt Sub Tan Tanh ThresholdedRelu
+        Acos Acosh Add Asin Asinh Atan Atanh Cos Cosh CumProd DequantizeLinear Div Erf Exp HardSigmoid HardSwish LRN
+        LeakyRelu Log LpPool Mish Mul PRelu Pow Reciprocal ReduceProd Shrink Sin Sinh Softplus Softsign Sqrt Sub Tan
+        Tanh ThresholdedRelu
         """,
     Rounding.SUMS: """
-        AveragePool Conv ConvTranspose CumSum Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean ReduceSum
-        Resize Sum
+        AveragePool Col2Im Conv ConvTranspose CumSum Einsum Gemm GlobalAveragePool MatMul Mean ReduceL1 ReduceMean
+        ReduceSum Sum
         """,
     Rounding.SIZED: """
-        BatchNormalization Cast CastLike Celu Elu Gelu GroupNormalization InstanceNormalization LayerNormalization
-        LogSoftmax LpNormalization RMSNormalization ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare
-        RotaryEmbedding ScatterElements ScatterND Selu Sigmoid Softmax Swish
+        AffineGrid BatchNormalization BlackmanWindow Cast CastLike CausalConvWithState Celu DFT DeformConv Det Elu GRU
+        Gelu GridSample GroupNormalization HammingWindow HannWindow InstanceNormalization LSTM LayerNormalization
+        LogSoftmax LpNormalization MeanVarianceNormalization NegativeLogLikelihoodLoss RMSNormalization RNN ReduceL2
+        ReduceLogSum ReduceLogSumExp ReduceSumSquare Resize RoiAlign RotaryEmbedding STFT ScatterElements ScatterND Selu
+        Sigmoid Softmax SoftmaxCrossEntropyLoss SwiGLU Swish
         """,
-    Rounding.STEPS: "Attention",
+    Rounding.STEPS: "Attention FlexAttention LinearAttention",
     Rounding.DECIDES: """
-        ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Mod Round Sign TopK
+        ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Hardmax IsInf IsNaN Less LessOrEqual Mod Round Sign TopK
         """,
-    Rounding.COUNTS: "Compress NonZero Range Unique",
+    Rounding.COUNTS: "Compress NonMaxSuppression NonZero Range Unique",
     Rounding.QUANTISES: """
         ConvInteger DynamicQuantizeLinear MatMulInteger QLinearConv QLinearMatMul QuantizeLinear
         """,
@@ -67,4 +71,12 @@ _BY_KIND = {
 }
 
 ROUNDING = {name: kind for kind, names in _BY_KIND.items() for name in names.split()}
-"""By operator of the default domain."""
+"""By operator."""
+DOMAINS = {"FlexAttention": "ai.onnx.preview"}
+"""The domains of operators that are not of the default one."""
+
+
+def is_known(operator: str) -> bool:
+    """Whether an operator is evaluated: `MatMul`, or `ai.onnx.preview::FlexAttention` outside the default domain."""
+    domain, _, name = operator.rpartition("::")
+    return name == "Constant" or (name in ROUNDING and domain == DOMAINS.get(name, ""))

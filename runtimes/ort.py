@@ -6,7 +6,7 @@ Nothing here falls back: a session runs on the providers it was opened with, or 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -31,11 +31,11 @@ LEVELS: Mapping[Level, str] = {
 }
 Provider = str | tuple[str, Mapping[str, str]]
 
-FATAL_ONLY = 4
-BFLOAT16 = "bfloat16"
-ONNX_BFLOAT16 = 16
-"""TensorProto.DataType.BFLOAT16"""
+FATAL_ONLY, INFO = 4, 1
+FOREIGN = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
+"""Dtypes that NumPy itself does not have, with their numbers in TensorProto.DataType."""
 DTYPES = {"float": "float32", "double": "float64", "string": "str"}
+DTYPES |= {name.replace("_", ""): name for name in FOREIGN}
 """ONNX Runtime's element names, where they are not NumPy's."""
 # ONNX Runtime's exceptions derive from Exception one by one and share no base class of their own.
 ERRORS: tuple[type[Exception], ...] = (
@@ -104,8 +104,8 @@ class OrtSession:
 
     @property
     def _output_device(self) -> tuple[str, int]:
-        """NumPy has no bfloat16, so such outputs are read from host memory, where a pointer can be followed."""
-        return ("cpu", 0) if any(o.dtype == BFLOAT16 for o in self.outputs) else self._device
+        """NumPy lacks some dtypes, so such outputs are read from host memory, where a pointer can be followed."""
+        return ("cpu", 0) if any(o.dtype in FOREIGN for o in self.outputs) else self._device
 
     def _run_bound(self, feeds: Feeds) -> tuple[Any, list[Any]]:  # Any: onnxruntime.IOBinding and OrtValue
         """The binding after one run, and the values that must outlive it."""
@@ -131,16 +131,31 @@ def open_session(
     level: Level = "all",
     intra_op_threads: int = 1,
     inter_op_threads: int = 1,
+    disabled: Collection[str] = (),
+    verbose: bool = False,
+    optimized_to: str = "",
 ) -> tuple[Any, dict[str, object]]:  # Any: onnxruntime.InferenceSession, which carries no types
-    """The session and what it was opened with. Raises LoadError where ONNX Runtime refuses the file."""
+    """The session and what it was opened with. Raises LoadError where ONNX Runtime refuses the file.
+
+    disabled: graph optimisers that are left out (see `ort_optimizers`). verbose: logs at level INFO.
+    optimized_to: a file for the graph as it is run; empty for none.
+    """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = FATAL_ONLY
+    options.log_severity_level = INFO if verbose else FATAL_ONLY
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, LEVELS[level])
+    if optimized_to:
+        options.optimized_model_filepath = optimized_to
     options.intra_op_num_threads, options.inter_op_num_threads = intra_op_threads, inter_op_threads
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         # enable_fallback: without it a provider that fails is replaced by the CPU, with a line on stdout
-        session = onnxruntime.InferenceSession(artifact.path, options, providers=list(providers), enable_fallback=0)
+        session = onnxruntime.InferenceSession(
+            artifact.path,
+            options,
+            providers=list(providers),
+            enable_fallback=0,
+            disabled_optimizers=sorted(disabled) or None,
+        )
     except ERRORS as error:
         raise load_error(runtime, artifact, error) from error
     recorded: dict[str, object] = {
@@ -172,17 +187,19 @@ def _operator(node: Any) -> str:  # Any: onnxruntime.OrtEpAssignedNode
 
 
 def _value(array: Array, device: tuple[str, int]) -> Any:  # Any: onnxruntime.OrtValue
-    if array.dtype.name == BFLOAT16:
-        bits = array.view(np.uint16)
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, ONNX_BFLOAT16)
+    if array.dtype.name in FOREIGN:
+        bits = array.view(f"uint{8 * array.dtype.itemsize}")
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, FOREIGN[array.dtype.name])
     return onnxruntime.OrtValue.ortvalue_from_numpy(array, *device)
 
 
 def _array(value: Any) -> Array:  # Any: onnxruntime.OrtValue
     """A copy of a value in host memory."""
-    if value.data_type() != f"tensor({BFLOAT16})":
+    element = str(value.data_type()).removeprefix("tensor(").removesuffix(")")
+    name = DTYPES.get(element, element)
+    if name not in FOREIGN:
         return np.array(value.numpy())
     import ml_dtypes
 
     raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
-    return np.frombuffer(raw, ml_dtypes.bfloat16).reshape(value.shape()).copy()
+    return np.frombuffer(raw, getattr(ml_dtypes, name)).reshape(value.shape()).copy()

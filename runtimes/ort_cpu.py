@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 
 import numpy as np
@@ -24,7 +25,7 @@ class OrtCpu:
     def __init__(self, *, level: Level = "all", intra_op_threads: int = 1, inter_op_threads: int = 1) -> None:
         """threads: 1 for parity, where results must repeat bit for bit; 0 leaves the choice to ONNX Runtime."""
         self.name = "ort-cpu" if level == "all" else f"ort-cpu-{level}"
-        self._level: Level = level
+        self.level: Level = level
         self._threads = intra_op_threads, inter_op_threads
 
     def probe(self) -> Availability:
@@ -41,14 +42,29 @@ class OrtCpu:
 
     def load(self, artifact: Artifact) -> OrtSession:
         """Raises LoadError where ONNX Runtime refuses the file."""
+        return self.load_without(artifact, (), level=self.level)
+
+    def load_without(
+        self,
+        artifact: Artifact,
+        disabled: Collection[str],
+        *,
+        level: Level,
+        verbose: bool = False,
+        optimized_to: str = "",
+    ) -> OrtSession:
+        """As `load`, at a level and without the graph optimisers of these names (see `ort_optimizers`)."""
         intra, inter = self._threads
         session, options = open_session(
             artifact,
             runtime=self.name,
             providers=[CPU],
-            level=self._level,
+            level=level,
             intra_op_threads=intra,
             inter_op_threads=inter,
+            disabled=disabled,
+            verbose=verbose,
+            optimized_to=optimized_to,
         )
         return OrtSession(session, runtime=self.name, options=options)
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from functools import cache
 
 import onnxruntime
@@ -13,13 +14,13 @@ import onnxruntime
 from onnxparity.artifact import Artifact
 from onnxparity.errors import UnavailableError
 from onnxparity.outcome import Question
-from onnxparity.protocols import Availability, Placement
+from onnxparity.protocols import TF32, Availability, Placement
 from onnxparity.runtimes.cuda_answer import CUDA, preload
 from onnxparity.runtimes.host_nodes import host_data_nodes
-from onnxparity.runtimes.ort import CPU, OrtSession, open_session
+from onnxparity.runtimes.ort import CPU, Level, OrtSession, open_session
 from onnxparity.runtimes.ort_install import installed_builds
 
-__all__ = ["OrtCuda", "OrtCudaSession"]
+__all__ = ["OrtCuda", "OrtCudaSession", "OrtCudaTf32"]
 
 PROBE_LIMIT = 120.0
 """Seconds; the first CUDA context on a busy machine takes several."""
@@ -36,6 +37,8 @@ HARDWARE = "run on a machine with an NVIDIA GPU and a driver for this CUDA versi
 class OrtCudaSession(OrtSession):
     """An artifact on the CUDA provider."""
 
+    product_roundoff: float | None = None
+    """See `protocols.CoarseProducts`."""
     fallbacks: tuple[Placement, ...] = ()
     """Nodes that handle data and yet run on the CPU; host-side shape arithmetic is there by design and not listed."""
 
@@ -45,10 +48,12 @@ class OrtCuda:
 
     name = "ort-cuda"
     question: Question = "arithmetic"
+    level: Level = "all"
 
     def __init__(self, *, device_id: int = 0, tf32: bool = False, intra_op_threads: int = 1) -> None:
-        """tf32: lets float32 products round to ten bits, which no float32 budget allows."""
+        """tf32: lets float32 products round their factors to ten bits; the session says so, and is judged so."""
         self._device_id = device_id
+        self._tf32 = tf32
         self._provider_options = {"device_id": str(device_id), "use_tf32": str(int(tf32))}
         self._threads = intra_op_threads
 
@@ -64,6 +69,18 @@ class OrtCuda:
             UnavailableError: the provider is not usable here, or the session would run on the CPU.
             LoadError: ONNX Runtime refuses the file.
         """
+        return self.load_without(artifact, (), level=self.level)
+
+    def load_without(
+        self,
+        artifact: Artifact,
+        disabled: Collection[str],
+        *,
+        level: Level,
+        verbose: bool = False,
+        optimized_to: str = "",
+    ) -> OrtCudaSession:
+        """As `load`, at a level and without the graph optimisers of these names (see `ort_optimizers`)."""
         here = self.probe()
         if not here.available:
             raise _unavailable(here.reason, here.remedy)
@@ -72,12 +89,26 @@ class OrtCuda:
             artifact,
             runtime=self.name,
             providers=[(CUDA, self._provider_options), CPU],
+            level=level,
             intra_op_threads=self._threads,
+            disabled=disabled,
+            verbose=verbose,
+            optimized_to=optimized_to,
         )
         session = OrtCudaSession(opened, runtime=self.name, options=options, device=("cuda", self._device_id))
         _refuse_fallback(session)
+        session.product_roundoff = TF32 if self._tf32 else None
         session.fallbacks = host_data_nodes(artifact.path, session.placement() or (), host=CPU)
         return session
+
+
+class OrtCudaTf32(OrtCuda):
+    """ONNX Runtime's CUDA provider with TF32, as it comes when nobody switches it off."""
+
+    name = "ort-cuda-tf32"
+
+    def __init__(self, *, intra_op_threads: int = 1) -> None:
+        super().__init__(tf32=True, intra_op_threads=intra_op_threads)
 
 
 def _refuse_fallback(session: OrtSession) -> None:

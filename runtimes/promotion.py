@@ -46,12 +46,14 @@ _DTYPE_ATTRIBUTES = {
     "Cast": "to",
     "DequantizeLinear": "output_dtype",
     "EyeLike": "dtype",
+    "FlexAttention": "softmax_precision",
     "GroupNormalization": "stash_type",
     "LayerNormalization": "stash_type",
     "QuantizeLinear": "precision",
     "RMSNormalization": "stash_type",
     "Range": "stash_type",
     "SequenceEmpty": "dtype",
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), "output_datatype"),
 }
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -129,11 +131,12 @@ def promote(graph: GraphProto) -> None:
 
 
 def dominant_dtype(model: ModelProto) -> int:
-    """The floating dtype that most of the model's constants are used in, as a TensorProto number.
+    """The floating dtype that most of the model's constants are kept and used in, as a TensorProto number.
 
-    A constant that only passes through Cast counts in the dtype it is cast to: half weights that are
-    widened before use make no half-precision model. Without floating constants the declared inputs and
-    outputs decide, else float32.
+    A constant that only passes through Cast counts in the finer of the two dtypes: half weights that are widened
+    before use make no half-precision model, and neither do float32 weights that are narrowed, since whoever stored
+    them so can expect float32 of every part. Without floating constants the declared inputs and outputs decide,
+    else float32.
     """
     elements: Counter[int] = Counter()
     for graph in _all_graphs(model.graph):
@@ -142,7 +145,8 @@ def dominant_dtype(model: ModelProto) -> int:
         stored += [(n.output[0], _value(n)) for n in graph.node if n.op_type == "Constant"]
         for name, tensor in stored:
             if tensor.data_type in ROUNDOFF:
-                elements[casts.get(name, tensor.data_type)] += int(np.prod(tensor.dims))
+                used = casts.get(name, tensor.data_type)
+                elements[min(tensor.data_type, used, key=ROUNDOFF.__getitem__)] += int(np.prod(tensor.dims))
     declared = {v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)} & ROUNDOFF.keys()
     finest = min(declared, key=ROUNDOFF.__getitem__, default=TensorProto.FLOAT)
     if not elements:
@@ -220,6 +224,8 @@ def _write_defaults(node: NodeProto) -> None:
     named = {a.name for a in node.attribute}
     if node.op_type == "ConstantOfShape" and "value" not in named:
         node.attribute.append(helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
+    if node.op_type.endswith("Window") and "output_datatype" not in named:
+        node.attribute.append(helper.make_attribute("output_datatype", TensorProto.DOUBLE))
     if node.op_type == "SequenceEmpty" and "dtype" not in named:
         node.attribute.append(helper.make_attribute("dtype", TensorProto.DOUBLE))
 

@@ -18,6 +18,7 @@ from onnxparity.protocols import Array
 from onnxparity.runtimes.attention_op import Attention
 from onnxparity.runtimes.convolution_op import Conv, ConvTranspose
 from onnxparity.runtimes.error_function import erf
+from onnxparity.runtimes.flex_attention_op import FlexAttention
 from onnxparity.runtimes.indexing_ops import (
     ConstantOfShape,
     Expand,
@@ -26,6 +27,7 @@ from onnxparity.runtimes.indexing_ops import (
     ScatterElements,
     ScatterND,
 )
+from onnxparity.runtimes.linear_attention_op import CausalConvWithState, LinearAttention
 from onnxparity.runtimes.normalisation_ops import (
     BatchNormalization,
     GroupNormalization,
@@ -34,6 +36,7 @@ from onnxparity.runtimes.normalisation_ops import (
     LpNormalization,
     RMSNormalization,
 )
+from onnxparity.runtimes.plain_ops import PLAIN_OPS
 from onnxparity.runtimes.products import product
 from onnxparity.runtimes.quantised_ops import QUANTISED_OPS
 
@@ -219,12 +222,14 @@ class Scan(OpRun):
 OPERATORS: tuple[type[OpRun], ...] = (
     Attention,
     BatchNormalization,
+    CausalConvWithState,
     ConstantOfShape,
     Conv,
     ConvTranspose,
     Dropout,
     Erf,
     Expand,
+    FlexAttention,
     GatherElements,
     GatherND,
     Gelu,
@@ -232,6 +237,7 @@ OPERATORS: tuple[type[OpRun], ...] = (
     HardSwish,
     InstanceNormalization,
     LayerNormalization,
+    LinearAttention,
     LogSoftmax,
     LpNormalization,
     MatMul,
@@ -245,6 +251,7 @@ OPERATORS: tuple[type[OpRun], ...] = (
     ScatterElements,
     ScatterND,
     Softmax,
+    *PLAIN_OPS,
     *QUANTISED_OPS,
 )
 """What replaces the evaluator's own, for float64 and for the stored dtypes alike."""

@@ -15,11 +15,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnxparity.protocols import Array
+from onnxparity.runtimes.further_sizes import FURTHER
 from onnxparity.runtimes.operator_table import Rounding
 from onnxparity.runtimes.reference_ops import rotated, softmax_axes
 from onnxparity.runtimes.scope import Step, Value
 
-__all__ = ["product_size", "sizes", "softmax_size"]
+__all__ = ["SIZED", "product_size", "sizes", "softmax_size"]
 
 SUMMED_WIDER = 2.0**-23
 """A dtype with a unit roundoff above this is summed in float32."""
@@ -39,7 +40,7 @@ def sizes(step: Step, arguments: Sequence[Value], results: Sequence[Value], roun
             return _on_magnitudes(step, arguments)
         return _SUMS[step.op](step, arguments, results, roundoff)
     if step.rounding is Rounding.SIZED:
-        return _SIZES[step.op](step, arguments, results, roundoff)
+        return SIZED[step.op](step, arguments, results, roundoff)
     return [None] * len(results)
 
 
@@ -47,7 +48,8 @@ def product_size(a: Array, b: Array, y: Array, roundoff: float) -> Array:
     """Of y = a @ b."""
     if roundoff > SUMMED_WIDER:
         return np.asarray(np.abs(a) @ np.abs(b))
-    return _partial_sums(y, (a * a) @ (b * b), _counted(a, roundoff) if a.ndim > 1 else a.shape[-1])
+    terms = _counted(a, roundoff) if a.ndim > 1 else a.shape[-1]
+    return _partial_sums(y, (a * a) @ (b * b), terms[..., 0] if a.ndim > 1 and b.ndim == 1 else terms)
 
 
 def softmax_size(probabilities: Array, scores: Array, axes: tuple[int, ...], roundoff: float) -> Array:
@@ -229,6 +231,15 @@ def _channel_norm(step: Step, arguments: Sequence[Value], results: Sequence[Valu
     return [normal * scale + bias]
 
 
+def _mean_variance(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
+    """The variance is a difference of means of squares, which cancels where the mean is large."""
+    x, axes = arguments[0], tuple(step.attributes["axes"])
+    mean, square = np.mean(x, axis=axes, keepdims=True), np.mean(x * x, axis=axes, keepdims=True)
+    variance = np.maximum(square - mean * mean, np.finfo(float).tiny)
+    size, _ = _deviation_size(x, mean, axes, roundoff)
+    return [size / np.sqrt(variance) + np.abs(results[0]) * square / variance]
+
+
 def _batch_norm(step: Step, arguments: Sequence[Value], results: Sequence[Value], roundoff: float) -> Sizes:
     x = arguments[0]
     scale, bias, mean, var = (v.reshape((-1,) + (1,) * (x.ndim - 2)) for v in arguments[1:5])
@@ -308,7 +319,8 @@ def _cast(step: Step, arguments: Sequence[Value], results: Sequence[Value], roun
     return [np.where(np.abs(results[0]) > 1 / roundoff, np.abs(results[0]), 0.0)]
 
 
-_SIZES: dict[str, Formula] = {
+SIZED: dict[str, Formula] = {
+    **FURTHER,
     "BatchNormalization": _batch_norm,
     "Cast": _cast,
     "CastLike": _cast,
@@ -320,6 +332,7 @@ _SIZES: dict[str, Formula] = {
     "LayerNormalization": _layer_norm,
     "LogSoftmax": _log_softmax,
     "LpNormalization": _normalised,
+    "MeanVarianceNormalization": _mean_variance,
     "RMSNormalization": _rms_norm,
     "ReduceL2": _norm,
     "ReduceLogSum": _log_sum,

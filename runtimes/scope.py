@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto
+from onnx.defs import SchemaError, get_schema
 from onnx.inliner import inline_local_functions
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops._op import OpRunBinaryNumpy
 
 from onnxparity.errors import LoadError
-from onnxparity.runtimes.operator_table import ROUNDING, Rounding
+from onnxparity.runtimes.operator_table import ROUNDING, Rounding, is_known
 from onnxparity.runtimes.promotion import ROUNDOFF, Constant, graphs_of, promote, take_constants
 from onnxparity.runtimes.reference_ops import OPERATORS
 
@@ -245,7 +246,7 @@ def _plain(value: Value) -> Value:
 
 def _refuse_unverified(model: ModelProto) -> None:
     opset = next((o.version for o in model.opset_import if not o.domain), 0)
-    if opset < OLDEST_OPSET:
+    if opset < OLDEST_OPSET and not all(_as_verified(node, opset) for node in model.graph.node):
         raise LoadError(
             f"opset {opset} has not been verified in float64",
             expected=f"opset {OLDEST_OPSET} or later",
@@ -256,9 +257,20 @@ def _refuse_unverified(model: ModelProto) -> None:
             raise LoadError(f"output {output.name!r} is no tensor", expected="tensors as outputs of the model")
 
 
+def _as_verified(node: NodeProto, opset: int) -> bool:
+    """Whether an operator of an older opset is the one that was compared. Those with subgraphs are not looked into."""
+    if any(graphs_of(node)):
+        return False
+    try:
+        older, oldest = (get_schema(node.op_type, version, node.domain) for version in (opset, OLDEST_OPSET))
+    except SchemaError:
+        return False
+    return bool(older.since_version == oldest.since_version)
+
+
 def _refuse_unknown(graph: GraphProto) -> None:
     for node in graph.node:
-        if node.domain or (node.op_type not in ROUNDING and node.op_type != "Constant"):
+        if not is_known(f"{node.domain}::{node.op_type}" if node.domain else node.op_type):
             raise LoadError(
                 f"no float64 meaning is known for operator {node.op_type} of domain {node.domain or 'ai.onnx'!r}",
                 expected="operators of the default ONNX domain that the operator table lists",

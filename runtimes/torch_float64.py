@@ -7,7 +7,7 @@ it really has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,12 @@ from torch.utils import _pytree as pytree
 
 from onnxparity.case import Subject
 from onnxparity.errors import RunError
-from onnxparity.protocols import Feeds, Outputs, Placement
+from onnxparity.protocols import Array, Feeds, Outputs, Placement, Visit
 from onnxparity.runtimes import torch_noise
 from onnxparity.runtimes.feeding import declared_inputs, prepare
 from onnxparity.runtimes.fingerprint import fingerprint
 from onnxparity.runtimes.torch_eager import arguments, converted, named, rounded_copy, to_numpy
+from onnxparity.runtimes.torch_trace import Number, TraceCalls, module_stack
 from onnxparity.runtimes.torch_widen import WidenOperators, float64_mode, wide
 
 __all__ = ["TorchFloat64Session"]
@@ -43,6 +44,22 @@ class TorchFloat64Session:
         """Every output by name, floats in float64. Raises SubjectError and RunError as `torch_eager.TorchSession`."""
         outputs = self._call(self._tensors(feeds), {}, None)
         return {name: to_numpy(tensor) for name, tensor in outputs.items()}
+
+    def trace(self, feeds: Feeds, visit: Visit, number: Number = lambda *_: None) -> Outputs:
+        """As `run`, and shows every operator call on the way (see `protocols.TracingSession`, `torch_trace`).
+
+        number: called, before the call is shown, with each Python number that it is given.
+        """
+        tensors = self._tensors(feeds)
+        leaves = {**dict(self._module.named_parameters()), **dict(self._module.named_buffers())}
+        with module_stack(self._module) as modules:
+            mode = TraceCalls(self._module, {**tensors, **leaves}, modules, visit, number)
+            outputs = self._call(tensors, {}, mode)
+        return {name: to_numpy(tensor) for name, tensor in outputs.items()}
+
+    def weights(self) -> Iterator[tuple[str, Array]]:
+        """Floating parameters and buffers by name, in float64, with the values that the dtype under test holds."""
+        return ((name, to_numpy(tensor)) for name, tensor in self._weights().items())
 
     def noise(self, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
         """Honest rounding of the dtype under test per output vector (see `torch_noise`); raises as `run`."""

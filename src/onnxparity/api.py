@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from onnxparity import expectations, plugins
+from onnxparity import expectations, feeds, invariants, plugins
 from onnxparity.errors import UsageError
-from onnxparity.pipeline import Listener, Settings, run
-from onnxparity.planning import QUICK_OPSETS, Options, plan
+from onnxparity.pipeline import Explain, Listener, Settings, run
+from onnxparity.planning import QUICK_OPSETS, Options, keys, plan, served
 from onnxparity.probing import probe_all
 from onnxparity.protocols import Availability
 from onnxparity.record import Report
-from onnxparity.selection import Selected, select
+from onnxparity.selection import OPERATOR_CASES, Selected, select
+from onnxparity.worker import Worker
 
 __all__ = ["DEFAULT_DTYPES", "DEFAULT_OPSETS", "verify", "verify_with"]
 
@@ -27,6 +30,7 @@ TIMED_BY_DEFAULT = 4
 LONGEST = 1e6
 """Seconds; the system's own wait takes no more than about twice that."""
 KNOWN_FAILURES = Path(__file__).parent / "models" / "expectations.toml"
+KNOWN_CASE_FAILURES = Path(__file__).parent / "models" / "operator_expectations.toml"
 
 
 def verify(*targets: str, **settings: object) -> Report:
@@ -52,12 +56,18 @@ def verify_with(
     dtypes: Sequence[str] | None = None,
     runtimes: Sequence[str] | None = None,
     shapes: Sequence[str] = (),
+    regimes: Sequence[str] = (),
+    inputs: Sequence[Path | str] = (),
+    allow_nonfinite: bool = False,
+    roles: Mapping[str, str] | None = None,
+    properties: Sequence[str] = (),
     cells: Sequence[str] = (),
     quick: bool = False,
     latency: Sequence[str] | None = None,
     expect: Sequence[Path] = (),
     out: Path = Path("onnxparity-report"),
     resume: bool = False,
+    explain: Explain = "red",
     use_cache: bool = True,
     jobs: int | None = None,
     limit: float = 300.0,
@@ -72,37 +82,65 @@ def verify_with(
     """
     directory = Path.cwd()
     _check(jobs, limit)
-    with ThreadPoolExecutor(1) as pool:  # both wait for a worker of their own
-        probing = pool.submit(_runtimes, runtimes, quick=quick)
-        selected, notes = select(targets, directory, against=against, renamed=renamed)
-        probed, used = probing.result()
-    _check_files(selected, opsets, dtypes)
-    options = Options(
-        opsets=tuple(opsets or (QUICK_OPSETS if quick else DEFAULT_OPSETS)),
-        dtypes=tuple(dtypes or (DEFAULT_DTYPES[:1] if quick else DEFAULT_DTYPES)),
-        runtimes=used,
-        shapes=tuple(shapes),
-        quick=quick,
-        cells=tuple(cells),
-    )
-    settings = Settings(
-        out=out,
-        command=command,
-        slots=jobs or os.cpu_count() or 1,
-        limit=limit,
-        resume=resume,
-        use_cache=use_cache,
-        expectations=tuple(e for path in expect for e in expectations.load(path)),
-        catalogue_expectations=expectations.load(KNOWN_FAILURES),
-        timed=_timed(latency, selected),
-        runtimes=probed,
-        limits=(*notes, *_limits(probed), *_unplanned(selected, options)),
-        directory=directory,
-    )
-    return run(selected, options, settings, listener or Listener())
+    with Worker() as native:  # probes, and then judges, having imported what both need
+        with ThreadPoolExecutor(1) as pool:  # both wait for a worker of their own
+            probing = pool.submit(_runtimes, runtimes, quick=quick, worker=native)
+            selected, notes = select(
+                targets,
+                directory,
+                against=against,
+                renamed=renamed,
+                inputs=list(map(str, inputs)),
+                allow_nonfinite=allow_nonfinite,
+                roles=roles,
+                properties=properties,
+            )
+            probed, used = probing.result()
+        _check_files(selected, opsets, dtypes)
+        _check_refused(selected, dtypes)
+        _check_regimes(selected, regimes)
+        options = Options(
+            opsets=tuple(opsets or (QUICK_OPSETS if quick else DEFAULT_OPSETS)),
+            dtypes=tuple(dtypes or (DEFAULT_DTYPES[:1] if quick else DEFAULT_DTYPES)),
+            runtimes=used,
+            shapes=tuple(shapes),
+            regimes=tuple(regimes),
+            quick=quick,
+            cells=tuple(cells),
+            own_dtype=dtypes is None,
+            asked=tuple(runtimes or ()),
+        )
+        settings = Settings(
+            out=out,
+            command=command,
+            slots=jobs or os.cpu_count() or 1,
+            limit=limit,
+            resume=resume,
+            explain=explain,
+            use_cache=use_cache,
+            expectations=tuple(e for path in expect for e in expectations.load(path)),
+            catalogue_expectations=expectations.load(KNOWN_FAILURES),
+            case_expectations=expectations.load(KNOWN_CASE_FAILURES),
+            every_case=_every_case(targets, options) and runtimes is None,
+            timed=_timed(latency, selected, against),
+            runtimes=probed,
+            limits=(
+                *notes,
+                *_limits(probed),
+                *_left_out_dtypes(selected, options),
+                *_unplanned(selected, options),
+                *_no_kernels(selected, options),
+            ),
+            directory=directory,
+            native=native,
+            inputs=_input_flags(inputs, allow_nonfinite=allow_nonfinite),
+        )
+        return run(selected, options, settings, listener or Listener())
 
 
-def _runtimes(asked: Sequence[str] | None, *, quick: bool) -> tuple[tuple[Availability, ...], tuple[str, ...]]:
+def _runtimes(
+    asked: Sequence[str] | None, *, quick: bool, worker: Worker
+) -> tuple[tuple[Availability, ...], tuple[str, ...]]:
     """What was probed, and what is planned: all that was asked for, or every default that is there.
 
     The runtimes that the verdict on meaning rests on are always planned.
@@ -111,7 +149,7 @@ def _runtimes(asked: Sequence[str] | None, *, quick: bool) -> tuple[tuple[Availa
     if quick:
         names = [n for n in names if n not in plugins.LEVELS]
     names = list(dict.fromkeys(["torch-float64", plugins.MEANING, *names]))
-    probed = probe_all(names)
+    probed = probe_all(names, worker)
     there = {a.runtime for a in probed if a.available}
     return probed, tuple(n for n in names if n in there or asked is not None or n not in plugins.OPTIONAL)
 
@@ -137,9 +175,56 @@ def _check_files(selected: Sequence[Selected], opsets: Sequence[int] | None, dty
                 )
 
 
-def _timed(latency: Sequence[str] | None, selected: Sequence[Selected]) -> tuple[str, ...]:
+def _every_case(targets: Sequence[str], options: Options) -> bool:
+    """Whether all operator cases are planned in all their cells."""
+    return f"{OPERATOR_CASES}*" in targets and not (options.cells or options.shapes or options.regimes or options.quick)
+
+
+def _check_refused(selected: Sequence[Selected], dtypes: Sequence[str] | None) -> None:
+    """Raises UsageError for a dtype that was asked for and in which a module does not run at all."""
+    for each in selected:
+        for dtype in (d for d in dtypes or () if d in each.described.refused):
+            raise UsageError(
+                f"{each.described.text} does not run in {dtype} in PyTorch itself",
+                expected=f"a module that runs on its own example in {dtype}",
+                got=each.described.refused[dtype],
+                remedy=f"leave --dtype {dtype} out, or let the module make its tensors in the dtype of its input",
+            )
+
+
+def _left_out_dtypes(selected: Sequence[Selected], options: Options) -> tuple[str, ...]:
+    """Modules that are not judged in a dtype of this run, since they do not run in it."""
+    return tuple(
+        f"{s.described.text} is not judged in {dtype}: the module itself does not run in it: {why}"
+        for s in selected
+        for dtype, why in s.described.refused.items()
+        if dtype in options.dtypes
+    )
+
+
+def _check_regimes(selected: Sequence[Selected], regimes: Sequence[str]) -> None:
+    """Raises UsageError, with near matches, for a regime that no selected subject has."""
+    known = {name for s in selected for name in feeds.regimes(s.target.subject)} | {feeds.BEYOND}
+    known |= {name for s in selected for name in (*s.target.subject.properties, *(p.regime for p in s.target.examples))}
+    known |= {*invariants.UNIVERSAL}
+    for name in regimes:
+        if name not in known:
+            near = difflib.get_close_matches(name, known) or sorted(known)
+            expected, remedy = ", ".join(near), "name a regime, a property, or a set of --inputs such as given-NAME"
+            raise UsageError(f"no selected subject has the regime {name!r}", expected=expected, got=name, remedy=remedy)
+
+
+def _input_flags(inputs: Sequence[Path | str], *, allow_nonfinite: bool) -> str:
+    """What has to be typed again to repeat a cell with real inputs."""
+    flags = [f"--inputs {shlex.quote(str(each))}" for each in inputs]
+    return " ".join([*flags, *(["--allow-nonfinite"] if allow_nonfinite else [])]) if flags else ""
+
+
+def _timed(latency: Sequence[str] | None, selected: Sequence[Selected], against: str | None) -> tuple[str, ...]:
+    """Globs over the subjects to time. Whether a file is another is no question of its speed."""
     if latency is None:
-        return ("*",) if len(selected) <= TIMED_BY_DEFAULT else ()
+        cases = any(s.described.examples_only for s in selected)  # of a few numbers each, whose time tells nothing
+        return ("*",) if len(selected) <= TIMED_BY_DEFAULT and against is None and not cases else ()
     if "none" in latency:
         if len(latency) > 1:
             raise UsageError("--latency none and a glob contradict each other", got=", ".join(latency))
@@ -159,6 +244,22 @@ def _unplanned(selected: Sequence[Selected], options: Options) -> tuple[str, ...
         f"{s.target.subject.name} has no cell in this run: it comes in {', '.join(s.target.subject.dtypes)}"
         for s in selected
         if not plan(s.target, options)
+    )
+
+
+def _no_kernels(selected: Sequence[Selected], options: Options) -> tuple[str, ...]:
+    """Runtimes that are left out of a dtype, for which they are known to have no kernels."""
+    left_out = {
+        (key.dtype, runtime)
+        for s in selected
+        for key in keys(s.target, options)
+        for runtime in options.runtimes
+        if not served(s.target, options, key, runtime)
+    }
+    return tuple(
+        f"{runtime} has no kernels for {dtype}, so nothing here says anything about it; "
+        f"ask for it with --runtime {runtime} to see it refuse, and for ort-cuda, which has them"
+        for dtype, runtime in sorted(left_out)
     )
 
 

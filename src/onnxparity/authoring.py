@@ -14,17 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxparity.artifact import Artifact
+from onnxparity.assuming import flags, promised
 from onnxparity.case import Subject
-from onnxparity.errors import ExportError, OnnxParityError
-from onnxparity.examining import CONFIRMING_DRAWS, DRAWS, Started
+from onnxparity.draws import DRAWS, SERIES, larger, settled
+from onnxparity.errors import ExportError, OnnxParityError, SubjectError
+from onnxparity.examining import Started
+from onnxparity.fitness import TRAINING
+from onnxparity.given_inputs import by_regime, read_npz, take
 from onnxparity.grid import Point
 from onnxparity.judge import judged
 from onnxparity.numerics.compare import Comparison, compare, further_apart, no_noise
+from onnxparity.numerics.floats import cast
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell, slug
-from onnxparity.protocols import Array, Feeds, Outputs
+from onnxparity.protocols import Feeds, Outputs
 from onnxparity.references import References, feeds_at, write_arrays, write_failure
-from onnxparity.selection import Described, DescribeRequest
+from onnxparity.selection import OPERATOR_CASES, Described, DescribeRequest
 from onnxparity.values import Values, feeds_digest
 
 if TYPE_CHECKING:
@@ -74,23 +79,81 @@ class Refused:
 
 def describe(request: DescribeRequest) -> Iterator[Described]:
     """What each text stands for: a file, a factory, a catalogue name or a glob over them."""
-    directory = Path(request.directory)
     for text in request.texts:
-        if text.endswith(".onnx") or (directory / text).is_file():
-            yield _described_file(text, directory)
-        else:
-            yield from _described_modules(text, directory)
+        feed = bool(request.inputs) and request.fed in (None, text)
+        for described in _described(text, Path(request.directory), request):
+            yield _with_inputs(described, request) if feed and not described.left_out else described
 
 
-def _described_file(text: str, directory: Path) -> Described:
+def _described(text: str, directory: Path, request: DescribeRequest) -> Iterator[Described]:
+    if text.startswith(OPERATOR_CASES):
+        yield from _described_cases(text)
+    elif text.endswith(".onnx") or (directory / text).is_file():
+        yield _described_file(text, directory, request)
+    else:
+        yield from _described_modules(text, directory)
+
+
+def _with_inputs(described: Described, request: DescribeRequest) -> Described:
+    """The subject with the user's inputs beside its own. Raises UsageError where they do not fit it."""
+    from onnxparity.export.given_tensors import read_folder
+
+    subject, directory = described.subject, Path(request.directory)
+    inputs, outputs = [i.name for i in subject.inputs], [o.name for o in subject.outputs]
+    paths = [directory / text for text in request.inputs]
+    sets = [s for p in paths for s in (read_folder(p, inputs, outputs) if p.is_dir() else read_npz(p))]
+    taken = {n: take(s, subject, allow_nonfinite=request.allow_nonfinite) for n, s in by_regime(sets).items()}
+    return dataclasses.replace(
+        described,
+        examples={**described.examples, **{name: feeds for name, (feeds, _) in taken.items()}},
+        expected={**described.expected, **{name: given for name, (_, given) in taken.items() if given}},
+    )
+
+
+def _described_file(text: str, directory: Path, request: DescribeRequest) -> Described:
     from onnxparity.export.given import read_given
+    from onnxparity.export.roles import give_roles
 
     given = read_given(directory / text)
-    subject = dataclasses.replace(given.subject, origin=shlex.quote(text))
-    return Described(text, subject, artifact=given.artifact, notes=given.notes)
+    origin = f"{shlex.quote(text)} {flags(request.roles, request.properties)}".strip()
+    subject, notes = give_roles(dataclasses.replace(given.subject, origin=origin), request.roles, given.notes)
+    subject, notes = promised(subject, given.artifact, request.properties, notes, assume=request.assume)
+    return Described(text, subject, artifact=given.artifact, notes=(*notes, *_lint_notes(given.artifact, subject)))
+
+
+def _lint_notes(artifact: Artifact, subject: Subject) -> tuple[str, ...]:
+    """What a given file may have kept from training; what is live there fails its cells."""
+    from onnxparity.export.lint import lint
+
+    if not TRAINING & set(artifact.op_census):
+        return ()
+    found = [f for f in lint(artifact, subject) if f.rule == "training-node"]
+    return tuple(f"{f.rule}: {f.message} ({f.evidence}); {f.remedy}" for f in found)
+
+
+def _described_cases(text: str) -> Iterator[Described]:
+    """The operator cases of the onnx package that a glob stands for. Raises SubjectError for a single unusable one."""
+    from onnxparity.export.operator_cases import matching, written
+    from onnxparity.runtimes.operator_table import is_known
+
+    glob = text.removeprefix(OPERATOR_CASES)
+    for case in matching(glob):
+        name, origin = slug(OPERATOR_CASES + case.name), OPERATOR_CASES + case.name
+        unknown = [o for o in case.operators if not is_known(o)]
+        why = case.unusable or (f"no float64 meaning is known for {', '.join(unknown)}" if unknown else "")
+        if why and case.name == glob:
+            raise SubjectError(f"{origin} cannot be verified", got=why)
+        if why:
+            yield Described(text, Subject(name, "onnx", origin, "", "", (), ()), left_out=why)
+            continue
+        subject, artifact = written(case, name, origin)
+        yield Described(
+            text, subject, examples=case.feeds, artifact=artifact, expected=case.expected, examples_only=True
+        )
 
 
 def _described_modules(text: str, directory: Path) -> Iterator[Described]:
+    from onnxparity.models.narrow import refused_dtypes
     from onnxparity.models.subjects import bring, is_factory, matching
 
     names = (text,) if is_factory(text) else matching(text)
@@ -103,9 +166,19 @@ def _described_modules(text: str, directory: Path) -> Iterator[Described]:
                 raise
             yield Described(text, _bare(name), left_out=": ".join(filter(None, (error.what, error.remedy))))
             continue
-        subject = dataclasses.replace(source.subject, parameters=parameters)
+        refused = refused_dtypes(source) if is_factory(name) else {}
+        dtypes = tuple(d for d in source.subject.dtypes if d not in refused)
+        subject = dataclasses.replace(source.subject, parameters=parameters, dtypes=dtypes)
         companions = {role: bring(other, directory).subject for role, other in subject.companions.items()}
-        yield Described(text, subject, source.oracle is not None, source.examples or {}, None, companions, source.notes)
+        yield Described(
+            text,
+            subject,
+            source.oracle is not None,
+            source.examples or {},
+            companions=companions,
+            notes=source.notes,
+            refused=refused,
+        )
 
 
 def _bare(name: str) -> Subject:
@@ -239,12 +312,11 @@ class Built:
         feeds = self.feeds(point, dtype)
         want, got = self.exact_run(dtype, feeds), self.session(dtype).run(feeds)
 
-        def against(noise: Outputs) -> Comparison:
-            floor = self.exact(dtype).unit_roundoff
+        def against(draws: int) -> Comparison:
+            floor, noise = self.exact(dtype).unit_roundoff, self.noise(dtype, feeds, draws)
             return compare(want, got, noise, floor=floor, failure=Status.ARITHMETIC, logits=self.logits)
 
-        found = against(self.noise(dtype, feeds))
-        return against(self.noise(dtype, feeds, CONFIRMING_DRAWS)) if found.status is Status.ARITHMETIC else found
+        return settled(against)
 
     def exact_run(self, dtype: str, feeds: Feeds) -> Outputs:
         """The module's outputs in float64, its weights rounded to a dtype."""
@@ -254,13 +326,15 @@ class Built:
 
     def noise(self, dtype: str, feeds: Feeds, draws: int = DRAWS) -> Outputs:
         """Honest rounding of a dtype in the module."""
-        return self.values.known(
-            f"module noise {draws}",
+        fewer = SERIES[draws]
+        more = self.values.known(
+            f"module noise {fewer} to {draws}",
             dtype,
             self.content(dtype),
             feeds_digest(feeds),
-            compute=lambda: self.exact(dtype).noise(feeds, draws=draws, seed=0),
+            compute=lambda: self.exact(dtype).noise(feeds, draws=draws - fewer, seed=fewer),
         )
+        return larger(more, self.noise(dtype, feeds, fewer)) if fewer else more
 
     def content(self, dtype: str) -> str:
         """A digest of the module in a dtype: code, settings and weights."""
@@ -280,7 +354,7 @@ class Built:
     def feeds(self, point: Point, dtype: str) -> Feeds:
         """Feeds of a point in a dtype."""
         drawn = feeds_at(self.request.subject, point, dtype, self.request.examples)
-        return {name: _as(value, dtype) for name, value in drawn.items()}
+        return {name: cast(value, dtype) for name, value in drawn.items()}
 
     def _output_dtypes(self, dtype: str, points: tuple[Point, ...]) -> dict[str, str]:
         """Dtypes of the module's own outputs; empty where it does not run in this dtype."""
@@ -288,7 +362,3 @@ class Built:
             return {name: str(v.dtype) for name, v in self.session(dtype).run(self.feeds(points[0], dtype)).items()}
         except OnnxParityError:
             return {}
-
-
-def _as(value: Array, dtype: str) -> Array:
-    return value.astype(dtype) if value.dtype.kind == "f" else value

@@ -21,16 +21,18 @@ __all__ = [
     "Subject",
     "TensorSpec",
     "parse_shape",
+    "parts_of",
     "shape_id",
+    "size_of",
 ]
 
 AxisRole = Literal["batch", "sequence", "source", "past", "other"]
-Role = Literal["features", "tokens", "mask", "past", "other"]
-OutputRole = Literal["features", "weights", "logits", "present", "other"]
+Role = Literal["features", "tokens", "mask", "positions", "past", "other"]
+OutputRole = Literal["features", "weights", "scores", "logits", "present", "other"]
 MaskMeaning = Literal["keep", "drop", "additive"]
 
 FLOATING = "float"
-"""The dtype of an input that takes the cell's own dtype (float32 or float16)."""
+"""The dtype of an input that takes the cell's own dtype (float32, float16 or bfloat16)."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +62,11 @@ class TensorSpec:
 
     name: str
     dims: tuple[int | str, ...]
-    """A number for a fixed dim, an axis symbol for a dynamic one."""
+    """A number for a fixed dim, an axis symbol for a dynamic one, or a sum such as `past+sequence`."""
     dtype: str = FLOATING
     """`float` (the cell's own dtype), or a NumPy dtype name such as `int64`, `bool`, `float32`."""
     role: Role = "features"
+    """`positions` count the tokens: they go on from the past, and are never drawn at random."""
     low: int = 0
     """Smallest value of an integer input."""
     high: int = 1
@@ -86,8 +89,8 @@ class OutputSpec:
     dims: tuple[int | str | None, ...]
     """A number, an axis symbol, a sum of symbols such as `past+sequence`, or None where nothing is known."""
     role: OutputRole = "features"
-    """`weights` are attention weights (rows on the simplex), `logits` are compared by their softmax too,
-    `present` is a KV cache."""
+    """`weights` are attention weights (rows on the simplex), `scores` what the softmax takes, `logits` are compared
+    by their softmax too, `present` is a KV cache."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ class Subject:
     axes: tuple[Axis, ...] = ()
     properties: tuple[str, ...] = ()
     """Names of the properties it promises (see `invariants`)."""
-    dtypes: tuple[str, ...] = ("float32", "float16")
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    """Those it can be had in, its own first."""
     parameters: int | None = None
     """Number of trainable values; None until it has been built."""
     companions: Mapping[str, str] = field(default_factory=dict)
@@ -115,6 +119,10 @@ class Subject:
     roles: Mapping[str, str] = field(default_factory=dict)
     """What becomes what from one decoding step to the next, output name to input name:
     {'present_key': 'past_key'}."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """Which outputs are weighted means of an input's rows, output name to input name: {'output': 'value'}."""
+    window: int | None = None
+    """How many of the last positions, its own included, an output may depend on; None where there is no such end."""
 
     def __post_init__(self) -> None:
         for kind, names in (
@@ -124,9 +132,11 @@ class Subject:
         ):
             if len(set(names)) != len(names):
                 raise ValueError(f"subject {self.name!r} names an {kind} twice: {names}")
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"subject {self.name!r} needs a window of at least 1, got {self.window}")
         known = {a.symbol for a in self.axes}
         for spec in self.inputs:
-            unknown = [d for d in spec.dims if isinstance(d, str) and d not in known]
+            unknown = [d for d in spec.dims if isinstance(d, str) and not set(parts_of(d)) <= known]
             if unknown:
                 raise ValueError(
                     f"subject {self.name!r}: input {spec.name!r} uses dims {unknown} that no axis declares"
@@ -139,6 +149,18 @@ class Subject:
     def input(self, role: Role) -> TensorSpec | None:
         """The first input with this role, or None."""
         return next((i for i in self.inputs if i.role == role), None)
+
+
+def parts_of(dim: int | str | None) -> tuple[str, ...]:
+    """The axis symbols that a dim is the sum of; numbers in it are left out: `past+sequence`, `past+1`."""
+    return tuple(part for part in dim.split("+") if not part.isdigit()) if isinstance(dim, str) else ()
+
+
+def size_of(dim: int | str, sizes: Mapping[str, int]) -> int:
+    """The size of a dim. Raises KeyError for an axis without one."""
+    if isinstance(dim, int):
+        return dim
+    return sum(int(part) if part.isdigit() else sizes[part] for part in dim.split("+"))
 
 
 def shape_id(subject: Subject, sizes: Mapping[str, int]) -> str:

@@ -32,6 +32,11 @@ VERIFY_EXAMPLES = """examples:
   onnxparity verify model.onnx --against minilm  a file against a PyTorch subject
 """
 
+EXPLAIN_EXAMPLES = """examples:
+  onnxparity explain causal-attention/dynamo-23/float32/ort-cpu/b2-t17/normal
+  onnxparity explain new/file-18/float32/onnx-float64/b2 --report onnxparity-report
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; a user's mistake is one clear message, never a traceback."""
@@ -69,11 +74,13 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"onnxparity {__version__}")
     verbs = top.add_subparsers(title="verbs", required=True, metavar="VERB")
     _add_verify(verbs)
+    _add_explain(verbs)
     _add_export(verbs)
     _add_list(verbs)
     _add_doctor(verbs)
     _add_report(verbs)
     _add_gate(verbs)
+    _add_selftest(verbs)
     return top
 
 
@@ -104,14 +111,48 @@ def _add_verify(verbs: Verbs[argparse.ArgumentParser]) -> None:
         metavar="REF=CAND",
         help="the reference's input or output REF is called CAND in the file (repeatable)",
     )
+    verb.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="NAME=ROLE",
+        help="what an input, output or axis of a FILE.onnx is, such as mask=mask-drop (repeatable)",
+    )
+    verb.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="what a FILE.onnx promises, such as causality or window=128 (repeatable)",
+    )
     verb.add_argument("--opset", action="append", type=int, help="repeatable; 18 20 23 24 and the newest when left out")
-    verb.add_argument("--dtype", action="append", choices=("float32", "float16"), help="repeatable; both when left out")
+    verb.add_argument(
+        "--dtype",
+        action="append",
+        choices=("float32", "float16", "bfloat16"),
+        help="repeatable; float32 and float16 when left out",
+    )
     verb.add_argument(
         "--runtime", action="append", metavar="NAME", help="repeatable; one that is asked for must be there"
     )
     verb.add_argument(
         "--shape", action="append", default=[], metavar="ID", help="such as b2-t17; repeatable; the grid when left out"
     )
+    verb.add_argument(
+        "--regime",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="such as saturated or mask-left, or a property; repeatable; all that tell something when left out",
+    )
+    verb.add_argument(
+        "--inputs",
+        action="append",
+        default=[],
+        metavar="FILE.npz|DIR",
+        help="real inputs beside the drawn ones: arrays by input name, or a folder of input_N.pb; repeatable",
+    )
+    verb.add_argument("--allow-nonfinite", action="store_true", help="take NaN and infinity in --inputs as they are")
     verb.add_argument(
         "--cell", action="append", default=[], metavar="ID", help="only cells with this id or glob; repeatable"
     )
@@ -139,8 +180,45 @@ def _add_verify(verbs: Verbs[argparse.ArgumentParser]) -> None:
     )
     verb.add_argument("--json", metavar="FILE", help="write the report document there too; - for standard output")
     verb.add_argument("--resume", action="store_true", help="keep the verdicts of an interrupted run in --out")
+    verb.add_argument(
+        "--no-explain",
+        dest="explain",
+        action="store_const",
+        const="none",
+        default="red",
+        help="do not lead failures back to their cause",
+    )
     verb.add_argument("--no-cache", action="store_true", help="export and evaluate again, whatever the cache holds")
     verb.add_argument("--jobs", type=int, metavar="N", help="subjects at a time (default: one per core)")
+    verb.add_argument(
+        "--limit", type=float, default=300.0, metavar="SECONDS", help="time limit of a cell (default: %(default)g)"
+    )
+
+
+def _add_explain(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "explain",
+        help="lead one failing cell back to the node, the line and the smallest shape",
+        epilog=EXPLAIN_EXAMPLES + "\n" + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(verb=_explain)
+    verb.add_argument("cell", metavar="CELL", help="its id; with a report, a glob or prefix that fits one cell")
+    verb.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR|REPORT.json",
+        help="says how the cell was judged (default: onnxparity-report, where there is one)",
+    )
+    verb.add_argument("--against", metavar="REFERENCE", help="as in verify; the report's own when left out")
+    verb.add_argument(
+        "--map", action="append", default=[], metavar="REF=CAND", help="as in verify; the report's own when left out"
+    )
+    verb.add_argument(
+        "--out", type=Path, metavar="DIR", help="where the reproduction goes (default: the report's folder)"
+    )
+    verb.add_argument("--json", metavar="FILE", help="write verdict and location there too; - for standard output")
+    verb.add_argument("--no-cache", action="store_true", help="export and evaluate again, whatever the cache holds")
     verb.add_argument(
         "--limit", type=float, default=300.0, metavar="SECONDS", help="time limit of a cell (default: %(default)g)"
     )
@@ -212,10 +290,36 @@ def _add_gate(verbs: Verbs[argparse.ArgumentParser]) -> None:
     verb.add_argument("document", type=Path, metavar="REPORT.json")
 
 
+def _add_selftest(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "selftest",
+        help="plant faults and see that each is found, and that nothing clean is red",
+        epilog="example:\n  onnxparity selftest 'rope-*' 'mask-*'\n\nexit codes:\n"
+        "  0   every fault was found, and no clean cell was red\n  1   not so\n  3   something did not run",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(verb=_selftest)
+    verb.add_argument("kinds", nargs="*", metavar="KIND", help="a kind of fault or glob; all when left out")
+    verb.add_argument("--quick", action="store_true", help="a few faults that stand for the rest, few clean cells")
+    verb.add_argument("--json", metavar="FILE", help="write the score there too; - for standard output")
+    verb.add_argument("--out", type=Path, metavar="DIR", help="keep the faulty files and their reproductions there")
+    verb.add_argument("--no-cache", action="store_true", help="export and evaluate again, whatever the cache holds")
+    verb.add_argument("--jobs", type=int, metavar="N", help="subjects at a time (default: one per core)")
+    verb.add_argument(
+        "--limit", type=float, default=300.0, metavar="SECONDS", help="time limit of a cell (default: %(default)g)"
+    )
+
+
 def _verify(options: argparse.Namespace) -> int:
     from onnxparity.commands.verify import verify
 
     return verify(options)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from onnxparity.commands.explain import explain
+
+    return explain(options)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -240,6 +344,12 @@ def _report(options: argparse.Namespace) -> int:
     from onnxparity.commands.report import render
 
     return render(options)
+
+
+def _selftest(options: argparse.Namespace) -> int:
+    from onnxparity.commands.selftest import selftest
+
+    return selftest(options)
 
 
 def _gate(options: argparse.Namespace) -> int:

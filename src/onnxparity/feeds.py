@@ -13,18 +13,53 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from onnxparity.case import FLOATING, Axis, Subject, TensorSpec
+from onnxparity.case import FLOATING, Axis, Subject, TensorSpec, parts_of, size_of
 from onnxparity.errors import SubjectError
+from onnxparity.numerics.floats import lowest, named
 from onnxparity.protocols import Array
 
-__all__ = ["EXAMPLE_SIZES", "draw", "example", "export_sizes", "generator", "regimes", "resolve", "tells"]
+__all__ = [
+    "BEYOND",
+    "EXAMPLE_SIZES",
+    "OVERFLOW",
+    "draw",
+    "example",
+    "export_sizes",
+    "generator",
+    "positions",
+    "regimes",
+    "resolve",
+    "stays_finite",
+    "tells",
+]
 
 EXAMPLE_SIZES = {"batch": 2, "sequence": 5, "source": 7, "past": 3, "other": 4}
 """Sizes of the tensors an export is traced with: distinct, and never 1, which would become a constant."""
 
-SCALES = {"normal": 1.0, "tiny": 0.01, "saturated": 30.0}
+OVERFLOW = "score-overflow"
+"""Values so large that products of queries and keys pass 65504, the largest number of half precision."""
+BEYOND = "beyond-length"
+"""Normal values at one size more than the subject serves; see `beyond`."""
+LATE = "late-positions"
+"""Positions that end where their table ends, or far out where there is none."""
+SCALES = {"normal": 1.0, "tiny": 0.01, "saturated": 30.0, OVERFLOW: 300.0}
 OUTLIER_SCALE, OUTLIER_CHANNELS = 200.0, 2
+GENTLER: Mapping[tuple[str, str], float] = {
+    ("saturated", "float16"): 8.0,
+    ("saturated", "bfloat16"): 3.0,
+    ("outlier", "float16"): 30.0,
+    ("outlier", "bfloat16"): 10.0,
+}
+"""Scales of dtypes with few digits. A score rounds by its size times the unit roundoff; where that comes near 1, a
+nearly saturated softmax gives the weight to another key: any answer is honest there, and none can be judged."""
+TOKENS = ("tokens-same", "tokens-last", "tokens-ends")
+"""One token everywhere; the last of the vocabulary everywhere; nothing but the first and the last."""
+ZERO_ROWS = 0.3
+"""Share of the vectors that are nothing but zeros in `zero-rows`, at least one."""
+FAR_POSITION = 4099
+"""Where late positions begin if no table ends before: integers from 2048 on are not exact in half precision."""
 MASK_PATTERNS = ("right", "left", "holes", "empty")
 FILLS = {"": -np.inf, "-min": None, "-1e4": -1e4}
 """What an additive mask adds where a position is masked; None is the dtype's most negative number."""
@@ -34,10 +69,15 @@ def regimes(subject: Subject) -> tuple[str, ...]:
     """The regimes that change something for this subject: value scales, then the mask matrix."""
     names = ["normal"]
     if any(spec.role in ("features", "past") and _is_float(spec) for spec in subject.inputs):
-        names += ["tiny", "saturated", "outlier"]
+        names += ["tiny", "saturated", "outlier", "zero-rows", OVERFLOW]
+    if subject.input("positions") is not None:
+        names.append(LATE)
+    if any(spec.role == "tokens" and spec.high > spec.low for spec in subject.inputs):
+        names += TOKENS
     for spec in subject.inputs:
         if spec.role == "mask":
             fills = FILLS if spec.mask_meaning == "additive" else {"": None}
+            names.append("mask-full")
             names += [f"mask-{pattern}{suffix}" for pattern in MASK_PATTERNS for suffix in fills]
     return tuple(dict.fromkeys(names))
 
@@ -47,11 +87,17 @@ def tells(subject: Subject, sizes: Mapping[str, int], regime: str) -> bool:
 
     At length 1 there is no position to drop beside one to keep; all other regimes tell something at every size.
     """
-    if not regime.startswith("mask-"):
+    if not regime.startswith("mask-") or regime == "mask-full":
         return True
     pattern = regime.split("-")[1]
     kept = [_kept(pattern, resolve(spec, sizes)) for spec in subject.inputs if spec.role == "mask"]
     return any(keep.any() and not keep.all() for keep in kept)
+
+
+def stays_finite(regime: str, dtype: str) -> bool:
+    """Whether an honest model of this dtype can answer with finite numbers that mean something; where not, the regime
+    is tried only when it is asked for."""
+    return regime != OVERFLOW or dtype not in ("float16", "bfloat16")
 
 
 def export_sizes(subject: Subject) -> dict[str, int]:
@@ -90,10 +136,10 @@ def generator(*parts: object) -> np.random.Generator:
 
 def resolve(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The concrete shape. Raises SubjectError for an axis without a size."""
-    missing = [d for d in spec.dims if isinstance(d, str) and d not in sizes]
+    missing = [part for dim in spec.dims for part in parts_of(dim) if part not in sizes]
     if missing:
         raise SubjectError(f"input {spec.name!r} needs a size for {missing}", got=f"sizes for {sorted(sizes)}")
-    return tuple(sizes[d] if isinstance(d, str) else d for d in spec.dims)
+    return tuple(size_of(dim, sizes) for dim in spec.dims)
 
 
 def draw(subject: Subject, sizes: Mapping[str, int], regime: str, dtype: str) -> dict[str, Array]:
@@ -101,16 +147,30 @@ def draw(subject: Subject, sizes: Mapping[str, int], regime: str, dtype: str) ->
 
     Args:
         sizes: by axis symbol, see `case.parse_shape`.
-        regime: one of `regimes(subject)`; an unknown one raises SubjectError.
+        regime: one of `regimes(subject)`, or BEYOND; an unknown one raises SubjectError.
         dtype: the cell's dtype, taken by inputs declared `float`.
     """
-    if regime not in regimes(subject):
+    if regime != BEYOND and regime not in regimes(subject):
         raise SubjectError(f"unknown regime {regime!r} for {subject.name}", expected=", ".join(regimes(subject)))
     shape = ",".join(f"{k}={v}" for k, v in sorted(sizes.items()))
     return {
-        spec.name: _values(spec, resolve(spec, sizes), regime, dtype, generator(subject.name, shape, regime, spec.name))
+        spec.name: positions(spec, subject, sizes, late=regime == LATE)
+        if spec.role == "positions"
+        else _values(spec, resolve(spec, sizes), regime, dtype, subject, shape)
         for spec in subject.inputs
     }
+
+
+def positions(spec: TensorSpec, subject: Subject, sizes: Mapping[str, int], *, late: bool = False) -> Array:
+    """The places of the tokens, from the past's length on, along the last dim; at most `spec.high`, the last of a
+    table; `late` ones end there, or begin at FAR_POSITION. Seed 003, 2.6: positions are part of the input, so they
+    must fit the tokens they come with."""
+    past, shape = subject.axis("past"), resolve(spec, sizes)
+    start = 0 if past is None else sizes[past.symbol]
+    if late:
+        start = max(start, min(FAR_POSITION, spec.high - (shape[-1] if shape else 1) + 1))
+    count = np.arange(start, start + shape[-1]) if shape else np.asarray(start)
+    return np.broadcast_to(np.minimum(count, spec.high), shape).astype(spec.dtype)
 
 
 def example(subject: Subject, dtype: str) -> dict[str, Array]:
@@ -122,17 +182,50 @@ def _is_float(spec: TensorSpec) -> bool:
     return spec.dtype == FLOATING or spec.dtype.startswith(("float", "bfloat"))
 
 
-def _values(spec: TensorSpec, shape: tuple[int, ...], regime: str, dtype: str, rng: np.random.Generator) -> Array:
-    target = np.dtype(dtype if spec.dtype == FLOATING else spec.dtype)
+def _values(spec: TensorSpec, shape: tuple[int, ...], regime: str, dtype: str, subject: Subject, sizes: str) -> Array:
+    rng = generator(subject.name, sizes, regime, spec.name)
+    target = named(dtype if spec.dtype == FLOATING else spec.dtype)
     if spec.role == "mask":
         return _mask(spec, shape, regime if regime.startswith("mask-") else "", target)
     if not _is_float(spec):
-        return np.asarray(rng.integers(spec.low, spec.high, shape, endpoint=True)).astype(target)
-    values = rng.standard_normal(shape) * SCALES.get(regime, 1.0)
+        return _integers(spec, shape, regime, rng).astype(target)
+    values = rng.standard_normal(shape) * (1.0 if regime == "outlier" else _scale(regime, dtype))
     if regime == "outlier" and shape:
-        channels = rng.choice(shape[-1], size=min(OUTLIER_CHANNELS, shape[-1]), replace=False)
-        values[..., channels] *= OUTLIER_SCALE
+        values[..., _outliers(spec, shape[-1], subject)] *= _scale(regime, dtype)
+    if regime == "zero-rows" and values.size:
+        empty = np.asarray(rng.random(shape[:-1]) < ZERO_ROWS)
+        empty.flat[rng.integers(empty.size)] = True
+        values[empty] = 0.0
     return values.astype(target)
+
+
+def _scale(regime: str, dtype: str) -> float:
+    return GENTLER.get((regime, dtype), OUTLIER_SCALE if regime == "outlier" else SCALES.get(regime, 1.0))
+
+
+def _outliers(spec: TensorSpec, width: int, subject: Subject) -> npt.NDArray[np.intp]:
+    """The channels that stand out: the same at every size, as in a trained model, and others in each input, so that
+    a query's never meet a key's, whose product would be too large for half precision."""
+    floats = [s.name for s in subject.inputs if _is_float(s) and s.role != "mask"]
+    order = generator(subject.name, "outlier", width).permutation(width)
+    start = OUTLIER_CHANNELS * floats.index(spec.name)
+    return order[(start + np.arange(min(OUTLIER_CHANNELS, width))) % width]
+
+
+def _full_of_holes(shape: tuple[int, ...], sample: int) -> Array:
+    """Every third key dropped, from another one on in each head and query, so that none passes for another."""
+    place = np.indices(shape)
+    start = 1 + (sample + place[:-1].sum(axis=0)) % 2
+    return np.asarray((place[-1] < start) | ((place[-1] - start) % 3 != 0))
+
+
+def _integers(spec: TensorSpec, shape: tuple[int, ...], regime: str, rng: np.random.Generator) -> Array:
+    drawn = np.asarray(rng.integers(spec.low, spec.high, shape, endpoint=True))
+    if spec.role != "tokens" or regime not in TOKENS or not drawn.size:
+        return drawn
+    if regime == "tokens-ends":
+        return np.where(rng.random(shape) < 0.5, spec.low, spec.high)
+    return np.full(shape, spec.high if regime == "tokens-last" else drawn.flat[0])
 
 
 def _mask(spec: TensorSpec, shape: tuple[int, ...], regime: str, target: np.dtype[Any]) -> Array:
@@ -144,8 +237,8 @@ def _mask(spec: TensorSpec, shape: tuple[int, ...], regime: str, target: np.dtyp
     if spec.mask_meaning == "drop":
         return (~keep).astype(target)
     fill = FILLS[f"-{fill_name}" if fill_name else ""]
-    lowest = float(np.finfo(target).min)
-    return np.where(keep, 0.0, lowest if fill is None else max(fill, lowest) if np.isfinite(fill) else fill).astype(
+    least = lowest(target)
+    return np.where(keep, 0.0, least if fill is None else max(fill, least) if np.isfinite(fill) else fill).astype(
         target
     )
 
@@ -164,7 +257,7 @@ def _kept(pattern: str, shape: tuple[int, ...]) -> Array:
         elif pattern == "left":
             keep[sample, ..., :cut] = False
         elif pattern == "holes":
-            keep[sample, ..., 1 + sample % 2 :: 3] = False
+            keep[sample] = _full_of_holes(shape[1:], sample)
     if pattern == "empty" and len(shape) >= 3 and shape[-2] > 1:
         keep[-1, ..., shape[-2] // 2, :] = False
     elif pattern == "empty":

@@ -32,6 +32,24 @@ def _examine(request: Any) -> Iterator[Any]:
     return examine(request)
 
 
+def _trace(request: Any) -> Iterator[Any]:
+    from onnxparity.locating.tracing import trace
+
+    return trace(request)
+
+
+def _locate(request: Any) -> Iterator[Any]:
+    from onnxparity.locating.locate import locate
+
+    return locate(request)
+
+
+def _plant(request: Any) -> Iterator[Any]:
+    from onnxparity.planting import plant
+
+    return plant(request)
+
+
 def _time(request: Any) -> Iterator[Any]:
     from onnxparity.timing import time_blocks
 
@@ -46,6 +64,9 @@ JOBS: Mapping[str, Job] = {
     "describe": _describe,
     "author": _author,
     "examine": _examine,
+    "trace": _trace,
+    "locate": _locate,
+    "plant": _plant,
     "time": _time,
     "probe": _probe,
 }

@@ -15,6 +15,7 @@ from onnxparity.errors import (
     SubjectError,
     UnavailableError,
 )
+from onnxparity.feeds import stays_finite
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Question, Status, Verdict
 from onnxparity.plan import Cell
@@ -78,4 +79,6 @@ def command(cell: Cell, origin: str) -> str:
         flags.insert(0, ("--runtime", cell.runtime))
     if cell.artifact.exporter == "dynamo":
         flags.insert(0, ("--opset", str(cell.artifact.opset)))
+    if not stays_finite(cell.regime, cell.artifact.dtype):
+        flags.append(("--regime", cell.regime))
     return f"onnxparity verify {origin} {' '.join(f'{flag} {shlex.quote(value)}' for flag, value in flags)}"

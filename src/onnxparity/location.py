@@ -52,7 +52,7 @@ class Location:
     """What a red cell leads back to."""
 
     cell: Cell
-    """The cell that was walked: of those that failed alike the one whose shape is smallest."""
+    """The cell that the walk started from: of those that failed alike the one whose shape is smallest."""
     status: Status
     """How that cell failed."""
     message: str

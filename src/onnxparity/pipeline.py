@@ -11,22 +11,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
-from onnxparity import __version__, environment, expectations, gate
+from onnxparity import __version__, diagnosing, environment, expectations, gate
 from onnxparity.artifact import Artifact
 from onnxparity.errors import UsageError
 from onnxparity.gate import NO_EVIDENCE
+from onnxparity.given_inputs import PREFIX
 from onnxparity.latency import measure
+from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Status, Verdict
 from onnxparity.plan import Cell
 from onnxparity.planning import Options, plan, reconcile
 from onnxparity.protocols import Availability, Placement
 from onnxparity.record import Report, summarise, verdict_from_json, verdict_to_json
 from onnxparity.schedule import Found, SubjectWork, run_all
+from onnxparity.second_opinion import with_eager
 from onnxparity.selection import Selected
+from onnxparity.worker import Worker
 
-__all__ = ["Listener", "Settings", "run"]
+__all__ = ["Explain", "Listener", "Settings", "run"]
+
+Explain = Literal["none", "red", "all"]
+"""Which failures are led back to their cause: none, those that nobody expects, or the expected ones too."""
 
 RESULTS = "results.jsonl"
 OF_THE_MACHINE = NO_EVIDENCE | {Status.CRASH, Status.TIMEOUT}
@@ -56,11 +63,16 @@ class Settings:
     limit: float = 300.0
     """Seconds a cell may take."""
     resume: bool = False
+    explain: Explain = "red"
     use_cache: bool = True
     expectations: tuple[Expectation, ...] = ()
     """Known failures that the user names; they apply to every subject."""
     catalogue_expectations: tuple[Expectation, ...] = ()
     """Known failures of the catalogue; they never apply to a user's own subject, whatever its name."""
+    case_expectations: tuple[Expectation, ...] = ()
+    """Known failures of the operator cases; they apply to those alone."""
+    every_case: bool = False
+    """Whether all that the operator cases have is planned, so that each of their known failures must fit a cell."""
     timed: tuple[str, ...] = ()
     """Globs over subject names whose latency is measured."""
     runtimes: tuple[Availability, ...] = ()
@@ -68,6 +80,10 @@ class Settings:
     limits: tuple[str, ...] = ()
     """What is known beforehand not to be covered."""
     directory: Path = field(default_factory=Path.cwd)
+    inputs: str = ""
+    """The flags with which real inputs were given, to be typed again to repeat their cells."""
+    native: Worker | None = None
+    """A worker without torch that is running already, such as the one that probed; closed with the cells' end."""
 
 
 @dataclass
@@ -77,6 +93,8 @@ class Gathered:
     verdicts: list[Verdict] = field(default_factory=list)
     artifacts: list[Artifact] = field(default_factory=list)
     placements: dict[str, tuple[Placement, ...]] = field(default_factory=dict)
+    locations: list[Location] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
 
 def run(selected: Sequence[Selected], options: Options, settings: Settings, listener: Listener) -> Report:
@@ -90,14 +108,18 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
     _refuse_unmatched(cells, options, settings)
     listener.planned(len(cells))
     gathered = Gathered()
+    diagnosing.clear(settings.out)
     results = settings.out / RESULTS
     done = _read_results(results) if settings.resume else {}
     with tempfile.TemporaryDirectory(prefix="onnxparity-") as folder, _open_results(results, done) as lines:
         longest_first = sorted(selected, key=lambda s: -(s.target.subject.parameters or 0))
-        works = [_work(s, planned[s.target.subject.name], Path(folder), settings, done) for s in longest_first]
-        on_found = _gatherer(gathered, lines, _expected(selected, settings), listener)
-        run_all(works, slots=settings.slots, limit=settings.limit, on_found=on_found)
+        known = _expected(selected, settings)
+        works = [_work(s, planned[s.target.subject.name], Path(folder), settings, done, known) for s in longest_first]
+        on_found = _gatherer(gathered, lines, known, listener, settings.inputs)
+        run_all(works, slots=settings.slots, limit=settings.limit, on_found=on_found, native=settings.native)
         verdicts = reconcile(cells, gathered.verdicts, {s.target.subject.name: s.target.subject for s in selected})
+        verdicts = with_eager(verdicts)
+        diagnosing.clear(settings.out, empty=True)
         latency = measure(  # here, since the artifacts are gone with the folder
             selected, gathered.artifacts, verdicts, options, settings.timed, settings.directory, listener.timing
         )
@@ -118,7 +140,8 @@ def run(selected: Sequence[Selected], options: Options, settings: Settings, list
         conforms=conclusion.conforms,
         exit_code=conclusion.exit_code,
         conclusion=conclusion.sentence,
-        limits=settings.limits,
+        locations=tuple(sorted(gathered.locations, key=lambda found: cells.index(found.cell))),
+        limits=(*settings.limits, *gathered.limits),
     )
 
 
@@ -128,25 +151,41 @@ def _refuse_unmatched(cells: Sequence[Cell], options: Options, settings: Setting
     for glob in options.cells:
         if not any(fnmatchcase(cell, glob) for cell in ids):
             raise UsageError(f"--cell {glob} fits no planned cell", expected="such as " + ids[0])
+    if settings.every_case and (idle := expectations.unmatched(ids, settings.case_expectations)):
+        remedy = "remove it from the list of known failures of the operator cases, or mend its glob"
+        raise UsageError(f"the expectation {idle[0].cells} fits no cell of the operator cases", remedy=remedy)
     if not options.cells and (idle := expectations.unmatched(ids, settings.expectations)):
         raise UsageError(f"the expectation {idle[0].cells} fits no planned cell", remedy="remove it, or mend its glob")
 
 
 def _gatherer(
-    gathered: Gathered, lines: TextIO, expected: Mapping[str, Sequence[Expectation]], listener: Listener
+    gathered: Gathered,
+    lines: TextIO,
+    expected: Mapping[str, Sequence[Expectation]],
+    listener: Listener,
+    inputs: str = "",
 ) -> Callable[[Found], None]:
-    """Keeps what comes, and appends verdicts to the results file at once, so that an interrupted run can go on."""
+    """Keeps what comes, and appends verdicts to the results file at once, so that an interrupted run can go on.
+
+    `inputs` are added to the command that repeats a cell with real inputs.
+    """
 
     def on_found(found: Found) -> None:
         if found.artifact is not None:
             gathered.artifacts.append(found.artifact)
         if found.placement is not None:
             gathered.placements[found.placement[0]] = found.placement[1]
+        if found.location is not None:
+            gathered.locations.append(found.location)
+        if found.limit is not None:
+            gathered.limits.append(found.limit)
         if found.verdict is not None:
             if found.basis is not None:
                 lines.write(_line(found.basis, found.verdict))
                 lines.flush()
             verdict = expectations.apply(found.verdict, expected[found.verdict.cell.artifact.subject])
+            if inputs and verdict.cell.regime.startswith(PREFIX):
+                verdict = dataclasses.replace(verdict, command=f"{verdict.command} {inputs}")
             gathered.verdicts.append(verdict)
             listener.found(verdict)
 
@@ -158,6 +197,7 @@ def _expected(selected: Sequence[Selected], settings: Settings) -> dict[str, tup
     return {
         s.target.subject.name: settings.expectations
         + (settings.catalogue_expectations if s.target.subject.kind == "catalogue" else ())
+        + (settings.case_expectations if s.described.examples_only else ())
         for s in selected
     }
 
@@ -168,6 +208,7 @@ def _work(
     folder: Path,
     settings: Settings,
     done: Mapping[str, tuple[Verdict, ...]],
+    known: Mapping[str, tuple[Expectation, ...]],
 ) -> SubjectWork:
     described, against = selected.described, selected.against
     module = against is not None and against.artifact is None
@@ -183,7 +224,10 @@ def _work(
         companions=described.companions,
         renamed=selected.renamed,
         use_cache=settings.use_cache,
+        expected=described.expected if against is None else against.expected,
         done=done,
+        excused=known[selected.target.subject.name] if settings.explain == "red" else (),
+        out="" if settings.explain == "none" else str(settings.out),
     )
 
 

@@ -19,8 +19,10 @@ from onnxparity.protocols import Availability, Runtime
 
 __all__ = [
     "DEFAULT_RUNTIMES",
+    "LEVELLED",
     "LEVELS",
     "MEANING",
+    "NO_KERNELS",
     "TORCH_RUNTIMES",
     "check_name",
     "names",
@@ -33,12 +35,16 @@ MEANING = "onnx-float64"
 """The runtime whose cells ask for the meaning; planned whenever there is a reference."""
 SPEC = "onnx-spec"
 """The specification's own arithmetic, evaluated by this package."""
+LEVELLED = "ort-cpu"
 LEVELS = ("ort-cpu-extended", "ort-cpu-basic", "ort-cpu-disabled")
+"""LEVELLED at its other optimisation levels."""
 TORCH_RUNTIMES = ("torch-float64", "torch-eager")
 """Run the module itself, in a worker with torch."""
 DEFAULT_RUNTIMES = (*TORCH_RUNTIMES, MEANING, SPEC, "ort-cpu", *LEVELS, "ort-cuda")
 OPTIONAL = ("ort-cuda", "openvino")
 """Left out of a default run where they are not there, and told as a limit; all others are then red."""
+NO_KERNELS = dict.fromkeys(("ort-cpu", *LEVELS), ("bfloat16",))
+"""Dtypes that a runtime is known to refuse: ONNX Runtime 1.31 loads no MatMul, Gemm or Add in bfloat16 on the CPU."""
 GROUP = "onnxparity.runtimes"
 
 BUILT_IN = {
@@ -49,6 +55,7 @@ BUILT_IN = {
     "ort-cpu-basic": "onnxparity.runtimes.ort_cpu:OrtCpuBasic",
     "ort-cpu-disabled": "onnxparity.runtimes.ort_cpu:OrtCpuDisabled",
     "ort-cuda": "onnxparity.runtimes.ort_cuda:OrtCuda",
+    "ort-cuda-tf32": "onnxparity.runtimes.ort_cuda:OrtCudaTf32",
     "openvino": "onnxparity.runtimes.openvino:OpenVino",
 }
 

@@ -19,8 +19,10 @@ from onnxparity.outcome import Question
 from onnxparity.plan import ArtifactKey
 
 __all__ = [
+    "TF32",
     "Array",
     "Availability",
+    "CoarseProducts",
     "ExactSession",
     "Exporter",
     "Feeds",
@@ -35,6 +37,8 @@ __all__ = [
 Array = npt.NDArray[Any]  # Any: the element type is data (float16, float32, int64, bool), checked when compared
 Feeds = Mapping[str, Array]
 Outputs = dict[str, Array]
+TF32 = 2.0**-11
+"""Unit roundoff of what TF32 multiplies: ten bits behind the leading one; it is summed in float32."""
 Visit = Callable[[Node, Sequence[Array]], None]
 """Takes a node and its results, those that are tensors, in the order of `Node.outputs`."""
 
@@ -74,15 +78,26 @@ class Session(Protocol):
 
 
 @runtime_checkable
+class CoarseProducts(Session, Protocol):
+    """A session that says that its hardware rounds the factors of float32 matrix products.
+
+    Only what says so is judged so: the same numbers from a session without this word are out of budget.
+    """
+
+    product_roundoff: float | None
+    """Unit roundoff of the factors, at most `TF32`; None where products are those of the dtype."""
+
+
+@runtime_checkable
 class ExactSession(Session, Protocol):
     """A session that evaluates in float64 and can say how large honest rounding is (Monte Carlo arithmetic)."""
 
     unit_roundoff: float
     """Of the artifact's own dtype: 2**-24 for float32, 2**-11 for float16."""
 
-    def noise(self, feeds: Feeds, *, draws: int, seed: int) -> Outputs:
+    def noise(self, feeds: Feeds, *, draws: int, seed: int, product_roundoff: float | None = None) -> Outputs:
         """Honest rounding per output vector: the largest movement over the draws relative to the vector's
-        largest value; each output's shape less its last axis."""
+        largest value; each output's shape less its last axis. product_roundoff: see `CoarseProducts`."""
         ...
 
     def fingerprints(self) -> frozenset[str]:

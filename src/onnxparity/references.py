@@ -6,18 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from onnxparity.arrays import read_arrays, write_arrays
 from onnxparity.case import Subject, parse_shape
 from onnxparity.errors import SubjectError
 from onnxparity.feeds import draw, regimes
 from onnxparity.grid import Point
-from onnxparity.protocols import Array, Feeds, Outputs
+from onnxparity.protocols import Feeds, Outputs
 
 __all__ = ["References", "feeds_at", "read_arrays", "write_arrays"]
-
-PREFIX = "value/"
-"""Before each name in a file, so that an output may be called `file`, as a parameter of `np.savez` is."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +38,6 @@ class References:
         if not path.is_file():
             raise SubjectError(f"the reference has no value at {point.shape}/{point.regime}", got=_why(path))
         return read_arrays(path)
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """One .npz with these arrays by name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, allow_pickle=False, **{f"{PREFIX}{name}": array for name, array in arrays.items()})
-
-
-def read_arrays(path: Path) -> Outputs:
-    """The arrays of `write_arrays`."""
-    with np.load(path, allow_pickle=False) as stored:  # NumPy before 2.1 stores `allow_pickle` as one more array
-        return {n.removeprefix(PREFIX): stored[n] for n in stored.files if n.startswith(PREFIX)}
 
 
 def write_failure(path: Path, reason: str) -> None:

@@ -6,27 +6,28 @@ dies or overruns costs the cell it was working on, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
 from onnxparity import plugins
 from onnxparity.artifact import Artifact
 from onnxparity.authoring import Authored, AuthorRequest, Refused
 from onnxparity.case import Subject
+from onnxparity.diagnosing import Diagnoser
 from onnxparity.errors import LintError, OnnxParityError, WorkerCrashedError, WorkerTimeoutError
 from onnxparity.examining import ExamineRequest, Placements, Started
-from onnxparity.grid import Point
 from onnxparity.judge import failed
+from onnxparity.location import Location
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.planning import question_of
-from onnxparity.protocols import Feeds, Placement
-from onnxparity.references import References, write_failure
+from onnxparity.references import References
+from onnxparity.subject_work import Found, SubjectWork, basis_of, is_red, lost_references, reference_points, request_of
 from onnxparity.worker import Worker
 
 __all__ = ["Found", "Slot", "SubjectWork", "run_all"]
@@ -39,46 +40,17 @@ EXPORT_LIMIT = 600.0
 DEATHS: Mapping[type[OnnxParityError], Status] = {WorkerTimeoutError: Status.TIMEOUT, WorkerCrashedError: Status.CRASH}
 
 
-@dataclass(frozen=True)
-class SubjectWork:
-    """Everything that is to be done for one subject."""
-
-    subject: Subject
-    cells: tuple[Cell, ...]
-    folder: str
-    directory: str
-    given: Artifact | None = None
-    """The artifact where it was given as a file."""
-    against: Artifact | None = None
-    reference: Subject | None = None
-    """The PyTorch subject a given file is held against."""
-    examples: Mapping[str, Feeds] = field(default_factory=dict)
-    companions: Mapping[str, Subject] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    use_cache: bool = True
-    done: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
-    """Verdicts of an interrupted run, by what they rest on (see `_basis`)."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """What came of a step: verdicts, an artifact, placements."""
-
-    verdict: Verdict | None = None
-    artifact: Artifact | None = None
-    placement: tuple[str, tuple[Placement, ...]] | None = None
-    basis: str | None = None
-    """What the verdict rests on, see `_basis`; None for the module's own, which are always judged again, and for
-    one of an interrupted run, which is already on record."""
-
-
 class Slot:
     """Two workers that serve one subject after another."""
 
-    def __init__(self, *, limit: float) -> None:
-        self.limit = limit
+    def __init__(self, *, limit: float, native: Worker | None = None, threads: int = 1) -> None:
+        """native: a worker without torch that is running already, closed with the slot; by default another one.
+
+        threads: in which exact values are computed ahead.
+        """
+        self.limit, self.threads = limit, threads
         self.torch = Worker()
-        self.native = Worker()
+        self.native = native or Worker()
         self.closed = False
 
     def __enter__(self) -> Slot:
@@ -112,10 +84,16 @@ class Slot:
                     references = item
                 else:
                     yield Found(verdict=item)
-        companions = self._companions(work, keys)
-        for key in keys:
-            if key in artifacts:
-                yield from self._examine(work, artifacts[key], references, companions.get(key, {}))
+        companions, lacking = self._companions(work, keys)
+        requests: dict[ArtifactKey, ExamineRequest] = {}
+        red: list[Verdict] = []
+        for key in (k for k in keys if k in artifacts):
+            requests[key] = request_of(work, artifacts[key], references, companions.get(key, {}))
+            for found in self._examine(work, requests[key], lacking.get(key, ())):
+                yield found
+                red += [] if found.verdict is None or not is_red(found.verdict, work) else [found.verdict]
+        if work.out and red:
+            yield from self._diagnose(work, author, requests, red)
 
     def _author(
         self, work: SubjectWork, author: Subject, keys: Sequence[ArtifactKey], module_cells: Sequence[Cell]
@@ -126,7 +104,7 @@ class Slot:
         """
         by_key = {key: [c for c in work.cells if c.artifact == key] for key in keys}
         left: list[Step] = [*(() if work.given is not None else keys), *module_cells]
-        points = _reference_points(work)
+        points = reference_points(work)
         while left or points:
             current: Step | None = None
             request = AuthorRequest(
@@ -167,7 +145,7 @@ class Slot:
                     raise
                 status = DEATHS.get(type(error), Status.EXPORT_ERROR)
                 if current is None and points:
-                    yield _lost(work.folder, points, error)
+                    yield lost_references(work.folder, points, error)
                     points = {}
                     continue
                 step = current if current is not None else left[0]
@@ -175,46 +153,48 @@ class Slot:
                 cells = by_key[step] if isinstance(step, ArtifactKey) else [step]
                 yield from (self._failed(work, cell, status, error) for cell in cells)
 
-    def _companions(self, work: SubjectWork, keys: Sequence[ArtifactKey]) -> dict[ArtifactKey, dict[str, Artifact]]:
-        """What properties need besides: the companions' artifacts by key and role; none where they fail."""
+    def _companions(
+        self, work: SubjectWork, keys: Sequence[ArtifactKey]
+    ) -> tuple[dict[ArtifactKey, dict[str, Artifact]], dict[ArtifactKey, tuple[str, ...]]]:
+        """What properties need besides: the companions' artifacts by key and role, and by key why one is lacking."""
         found: dict[ArtifactKey, dict[str, Artifact]] = {}
+        lacking: dict[ArtifactKey, tuple[str, ...]] = {}
         for role, companion in work.companions.items():
             theirs = {replace(key, subject=companion.name): key for key in keys}
             request = AuthorRequest(
                 companion, tuple(theirs), {}, (), work.folder, work.directory, use_cache=work.use_cache
             )
+            reasons = dict.fromkeys(theirs, "it was never exported")
             try:
                 for item in self.torch.call("author", request, limit=EXPORT_LIMIT):
                     if isinstance(item, Authored):
                         found.setdefault(theirs[item.artifact.key], {})[role] = item.artifact
-            except OnnxParityError:
+                        del reasons[item.artifact.key]
+                    elif isinstance(item, Refused):
+                        reasons[item.key] = _in_a_line(item.error)
+            except OnnxParityError as error:
                 if self.closed:
                     raise
-        return found
+                reasons = dict.fromkeys(reasons, _in_a_line(error))
+            for key, reason in reasons.items():
+                why = f"its companion {companion.name} ({role}) has no artifact: {reason}"
+                lacking[theirs[key]] = (*lacking.get(theirs[key], ()), why)
+        return found, lacking
 
-    def _examine(
-        self, work: SubjectWork, artifact: Artifact, references: References | None, companions: Mapping[str, Artifact]
-    ) -> Iterator[Found]:
-        """Judges an artifact's cells; starts another worker after one died, until every cell has a verdict."""
-        basis = _basis(artifact, work, references, companions)
+    def _examine(self, work: SubjectWork, whole: ExamineRequest, lacking: tuple[str, ...]) -> Iterator[Found]:
+        """Judges an artifact's cells; starts another worker after one died, until every cell has a verdict.
+
+        lacking: why properties that need a companion cannot be judged.
+        """
+        artifact = whole.artifact
+        basis = basis_of(artifact, work, whole.references, whole.companions)
         done = {v.cell: v for v in work.done.get(basis, ())}
         cells = [c for c in work.cells if c.artifact == artifact.key]
         yield from (Found(verdict=done[c]) for c in cells if c in done)
         left = [c for c in cells if c not in done]
         while left:
             current: Cell | None = None
-            request = ExamineRequest(
-                subject=work.reference or work.subject,
-                artifact=artifact,
-                cells=tuple(left),
-                references=references,
-                against=work.against,
-                examples=work.examples,
-                companions=companions,
-                renamed=work.renamed,
-                origin=work.subject.origin,
-                use_cache=work.use_cache,
-            )
+            request = replace(whole, cells=tuple(left), threads=self.threads)
             try:
                 for item in self.native.call("examine", request, limit=self.limit):
                     if isinstance(item, Started):
@@ -224,7 +204,7 @@ class Slot:
                     else:
                         left.remove(item.cell)
                         current = None
-                        yield Found(verdict=item, basis=basis)
+                        yield Found(verdict=_with_reason(item, lacking), basis=basis)
                 return
             except OnnxParityError as error:
                 if self.closed:
@@ -236,17 +216,46 @@ class Slot:
                 status = DEATHS.get(type(error), Status.CRASH)
                 yield Found(verdict=self._failed(work, blamed, status, error), basis=basis)
 
+    def _diagnose(
+        self,
+        work: SubjectWork,
+        author: Subject | None,
+        requests: Mapping[ArtifactKey, ExamineRequest],
+        red: Sequence[Verdict],
+    ) -> Iterator[Found]:
+        """What the red cells lead back to."""
+        whole = None
+        if author is not None:
+            whole = AuthorRequest(
+                author, (), {}, (), work.folder, work.directory, use_cache=work.use_cache, examples=work.examples
+            )
+        diagnoser = Diagnoser(self.torch, self.native, self.limit, requests, whole, Path(work.out))
+        for found in diagnoser.run(red, work.subject.name):
+            yield Found(location=found) if isinstance(found, Location) else Found(limit=found)
+
     def _failed(self, work: SubjectWork, cell: Cell, status: Status, error: OnnxParityError) -> Verdict:
         return failed(cell, question_of(cell, work.subject), work.subject.origin, status, error)
 
 
-def run_all(works: Sequence[SubjectWork], *, slots: int, limit: float, on_found: Callable[[Found], None]) -> None:
-    """Runs every subject's work, `slots` at a time; `on_found` is called from one thread only."""
+def run_all(
+    works: Sequence[SubjectWork],
+    *,
+    slots: int,
+    limit: float,
+    on_found: Callable[[Found], None],
+    native: Worker | None = None,
+) -> None:
+    """Runs every subject's work, `slots` at a time; `on_found` is called from one thread only.
+
+    native: a worker for the first slot, see `Slot`.
+    """
     todo: queue.SimpleQueue[SubjectWork] = queue.SimpleQueue()
     for work in works:
         todo.put(work)
     results: queue.SimpleQueue[Found | None] = queue.SimpleQueue()
-    open_slots = [Slot(limit=limit) for _ in range(max(1, min(slots, len(works))))]
+    count = max(1, min(slots, len(works)))
+    threads = max(1, slots // count)  # a lone subject would leave the other cores idle
+    open_slots = [Slot(limit=limit, native=native if place == 0 else None, threads=threads) for place in range(count)]
 
     def serve(slot: Slot) -> None:
         try:
@@ -276,40 +285,11 @@ def run_all(works: Sequence[SubjectWork], *, slots: int, limit: float, on_found:
             future.result()
 
 
-def _reference_points(work: SubjectWork) -> dict[str, tuple[Point, ...]]:
-    """Where the module is needed, by its dtype: at every meaning cell's point, and else at one point, since the
-    arithmetic cells of a dtype are held against the module's own output dtypes."""
-    points: dict[str, dict[Point, None]] = {}
-    if work.given is not None and work.reference is None:
-        return {}
-    for cell in work.cells:
-        question = question_of(cell, work.reference or work.subject)
-        if question == "property" or cell.runtime in plugins.TORCH_RUNTIMES:
-            continue
-        found = points.setdefault(cell.artifact.dtype, {})
-        if question == "meaning" or not found:
-            found[Point(cell.shape, cell.regime)] = None
-    return {dtype: tuple(found) for dtype, found in points.items()}
+def _with_reason(verdict: Verdict, lacking: tuple[str, ...]) -> Verdict:
+    """A property that could not be judged, with what it lacks."""
+    judged = verdict.question != "property" or verdict.status is not Status.RUN_ERROR
+    return verdict if judged else replace(verdict, evidence=(*verdict.evidence, *lacking))
 
 
-def _lost(folder: str, points: Mapping[str, tuple[Point, ...]], error: OnnxParityError) -> References:
-    """References without any value: where each would lie, its meaning cell finds the reason."""
-    nothing: Mapping[str, frozenset[str]] = {dtype: frozenset() for dtype in points}
-    lost = References(folder, nothing, {dtype: {} for dtype in points}, dict.fromkeys(points, f"lost: {error}"))
-    for dtype, each in points.items():
-        for point in each:
-            path = lost.path(dtype, point)
-            path.unlink(missing_ok=True)  # a value without its fingerprints would be judged too kindly
-            write_failure(path, str(error))
-    return lost
-
-
-def _basis(
-    artifact: Artifact, work: SubjectWork, references: References | None, companions: Mapping[str, Artifact]
-) -> str:
-    """A digest of all that a verdict rests on: the file, what it is held against, its companions, the names."""
-    parts = [artifact.sha256, repr(sorted(work.renamed.items()))]
-    parts += [] if work.against is None else [work.against.sha256]
-    parts += [] if references is None else [repr(sorted(references.contents.items()))]
-    parts += [f"{role} {companion.sha256}" for role, companion in sorted(companions.items())]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+def _in_a_line(error: OnnxParityError) -> str:
+    return ": ".join(part.splitlines()[0] for part in (error.what, error.got) if part)

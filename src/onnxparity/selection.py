@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 
+from onnxparity import invariants
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject, shape_id
 from onnxparity.errors import SubjectError, UsageError, WorkerCrashedError, WorkerTimeoutError
 from onnxparity.grid import Point
 from onnxparity.planning import Target
-from onnxparity.protocols import Feeds
+from onnxparity.protocols import Feeds, Outputs
 from onnxparity.worker import Worker
 
-__all__ = ["DescribeRequest", "Described", "Selected", "describe", "select"]
+__all__ = ["OPERATOR_CASES", "DescribeRequest", "Described", "Selected", "describe", "select"]
 
 DESCRIBE_LIMIT = 600.0
+OPERATOR_CASES = "onnx-node:"
+"""Before a glob over the operator cases that ship with the onnx package."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,17 @@ class DescribeRequest:
 
     texts: tuple[str, ...]
     directory: str
+    inputs: tuple[str, ...] = ()
+    """Files and folders with real inputs, as typed."""
+    fed: str | None = None
+    """The one text that the inputs are for; None for each."""
+    allow_nonfinite: bool = False
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Of inputs, outputs and axes of files, by name; see `export.roles`."""
+    properties: tuple[str, ...] = ()
+    """What files promise, as typed; see `assuming`."""
+    assume: bool = True
+    """Whether a file is held to more than that; not where a reference says what is promised."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,12 @@ class Described:
     """What was guessed or changed, for the report's limits."""
     left_out: str = ""
     """Why it cannot take part; only for subjects that a glob brought."""
+    expected: Mapping[str, Outputs] = field(default_factory=dict)
+    """Outputs that came with the examples, by example."""
+    examples_only: bool = False
+    """Whether the file is fed with its examples alone."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Dtypes in which the module itself does not run on its own example, with PyTorch's words."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +77,20 @@ class Selected:
 
 
 def select(
-    texts: Sequence[str], directory: Path, *, against: str | None = None, renamed: Mapping[str, str] | None = None
+    texts: Sequence[str],
+    directory: Path,
+    *,
+    against: str | None = None,
+    renamed: Mapping[str, str] | None = None,
+    inputs: Sequence[str] = (),
+    allow_nonfinite: bool = False,
+    roles: Mapping[str, str] | None = None,
+    properties: Sequence[str] = (),
 ) -> tuple[tuple[Selected, ...], tuple[str, ...]]:
     """The selected subjects and what to know of them (what was guessed, what was left out).
+
+    `inputs` are real inputs, under the names of the reference where there is one (see `given_inputs`); `roles` and
+    `properties` are what is said of files (see `export.roles` and `assuming`).
 
     Raises UsageError or SubjectError for an unknown name (with near matches), a missing or damaged file, a
     factory that does not load, and names of inputs that do not fit the reference.
@@ -66,9 +98,19 @@ def select(
     if against is not None and not texts:  # else the reference would be held against itself
         raise UsageError("--against needs a file to hold against it", expected="FILE.onnx --against REFERENCE")
     wanted = tuple(texts) + ((against,) if against is not None else ())
-    found = describe(wanted or ("*",), directory)
+    found = describe(
+        wanted or ("*",),
+        directory,
+        inputs=inputs,
+        fed=against,
+        allow_nonfinite=allow_nonfinite,
+        roles=roles or {},
+        properties=properties,
+        assume=against is None,
+    )
+    _check_said(found, roles or {}, properties)
     described = [d for d in found if not d.left_out and (d.text in texts or not texts)]
-    notes = [f"{d.subject.name}: left out: {d.left_out}" for d in found if d.left_out]
+    notes = _left_out(found)
     notes += [f"{d.subject.name}: {note}" for d in described for note in d.notes]
     unique = {d.subject.name: d for d in described}
     if len(unique) < len({(d.subject.name, d.subject.origin) for d in described}):
@@ -83,17 +125,37 @@ def select(
         return tuple(_held_against(d, reference, renamed or {}) for d in unique.values()), tuple(notes)
     if renamed:
         raise UsageError("--map needs --against", remedy="name the reference with --against")
-    notes += [
-        f"{d.subject.name}: no reference was given, so nothing is said on meaning; add --against REFERENCE"
-        for d in unique.values()
-        if d.artifact is not None
-    ]
+    notes += [_without_reference(d) for d in unique.values() if d.artifact is not None and not d.examples_only]
     return tuple(Selected(_target(d), d) for d in unique.values()), tuple(notes)
 
 
-def describe(texts: Sequence[str], directory: Path) -> list[Described]:
+def _without_reference(described: Described) -> str:
+    said = "meaning is judged at the recorded outputs alone" if described.expected else "nothing is said on meaning"
+    return f"{described.subject.name}: no reference was given, so {said}; add --against REFERENCE"
+
+
+def _left_out(found: Sequence[Described]) -> list[str]:
+    """Which subjects cannot take part, by the reason."""
+    reasons = dict.fromkeys(d.left_out for d in found if d.left_out)
+    names = {reason: ", ".join(d.subject.name for d in found if d.left_out == reason) for reason in reasons}
+    return [f"{each}: left out: {reason}" for reason, each in names.items()]
+
+
+def describe(
+    texts: Sequence[str],
+    directory: Path,
+    *,
+    inputs: Sequence[str] = (),
+    fed: str | None = None,
+    allow_nonfinite: bool = False,
+    roles: Mapping[str, str] | None = None,
+    properties: Sequence[str] = (),
+    assume: bool = True,
+) -> list[Described]:
     """What each text stands for, asked of a worker with torch. Raises as `select`."""
-    request = DescribeRequest(tuple(texts), str(directory))
+    request = DescribeRequest(
+        tuple(texts), str(directory), tuple(inputs), fed, allow_nonfinite, roles or {}, tuple(properties), assume
+    )
     try:
         with Worker() as worker:
             return list(worker.call("describe", request, limit=DESCRIBE_LIMIT))
@@ -102,6 +164,22 @@ def describe(texts: Sequence[str], directory: Path) -> list[Described]:
         raise SubjectError(
             f"{', '.join(texts)} cannot be described: {error.what}", got=error.got, remedy=remedy
         ) from error
+
+
+def _check_said(found: Sequence[Described], roles: Mapping[str, str], properties: Sequence[str]) -> None:
+    """Raises UsageError for roles and properties that are said of no file, and so would do nothing."""
+    files = [d.subject for d in found if d.artifact is not None and not d.examples_only]
+    if not files and (roles or properties):
+        remedy = "a catalogue entry states its own"
+        raise UsageError("--role and --property are said of a FILE.onnx, and none was named", remedy=remedy)
+    names = {spec.name for s in files for spec in s.inputs} | {output.name for s in files for output in s.outputs}
+    names |= {axis.symbol for s in files for axis in s.axes}
+    for name in roles:
+        if name not in names:
+            hint = f"did you mean {' or '.join(near)}?" if (near := get_close_matches(name, names)) else None
+            raise UsageError(
+                f"--role names {name!r}, which no file has", expected=", ".join(sorted(names)), remedy=hint
+            )
 
 
 def _reference(found: Sequence[Described], against: str) -> Described:
@@ -120,8 +198,10 @@ def _target(described: Described) -> Target:
         subject=described.subject,
         given=None if described.artifact is None else described.artifact.key,
         has_oracle=described.has_oracle,
-        has_reference=described.artifact is None,
+        has_reference=described.artifact is None or described.examples_only,
         examples=_points(described),
+        examples_only=described.examples_only,
+        recorded=tuple(described.expected),
     )
 
 
@@ -141,6 +221,8 @@ def _points(described: Described) -> tuple[Point, ...]:
 
 def _held_against(candidate: Described, reference: Described, renamed: Mapping[str, str]) -> Selected:
     """A file with its reference: the reference says what can be fed and how outputs are called."""
+    if candidate.examples_only:
+        raise UsageError(f"{candidate.text} comes with its own outputs", remedy="leave --against out")
     if candidate.artifact is None:
         raise UsageError(
             f"--against holds a file against a reference, and {candidate.text} is not a file",
@@ -184,10 +266,19 @@ def _renamed_subject(candidate: Described, reference: Described) -> Subject:
         inputs=theirs.inputs,
         outputs=theirs.outputs,
         axes=theirs.axes,
-        properties=tuple(p for p in theirs.properties if p not in ("prefill-decode",)),
+        properties=_promised(candidate.subject, theirs),
         dtypes=candidate.subject.dtypes,
         parameters=candidate.subject.parameters,
+        roles=theirs.roles,
+        reads=theirs.reads,
+        window=candidate.subject.window or theirs.window,
     )
+
+
+def _promised(candidate: Subject, reference: Subject) -> tuple[str, ...]:
+    """What was asked of the candidate, and what its reference promises without a companion of its own."""
+    theirs = (p for p in reference.properties if p not in invariants.COMPANIONED)
+    return tuple(dict.fromkeys((*candidate.properties, *theirs)))
 
 
 def _names(subject: Subject) -> str:

@@ -11,10 +11,12 @@ import io
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
 from onnxparity import environment
+from onnxparity.arrays import read_arrays, storable, write_arrays
 from onnxparity.cache import CacheDir
 from onnxparity.protocols import Feeds, Outputs
 
@@ -26,29 +28,55 @@ EVALUATORS = ("runtimes", "numerics", "feeds.py")
 """What decides a value, below this package's folder."""
 
 
+KEPT_BYTES = 1 << 28
+"""What is kept in memory of the last values, besides the very last."""
+
+
 class Values:
-    """Computed once, then found again; without a cache, computed each time."""
+    """Computed once, then found again: the last ones in memory, with a cache all of them on disk.
+
+    Serves several threads, which never ask for the same value at the same time.
+    """
 
     def __init__(self, *, use_cache: bool) -> None:
         self._use_cache = use_cache
+        self._kept: dict[tuple[str, ...], Outputs] = {}
+        self._lock = Lock()
 
     def known(self, *parts: str, compute: Callable[[], Outputs]) -> Outputs:
-        """The arrays behind these parts of a key, from an earlier run or from `compute`."""
+        """The arrays behind these parts of a key, from before or from `compute`."""
+        with self._lock:
+            found = self._kept.get(parts)
+        if found is None:
+            found = self._stored(parts, compute)
+            self._keep(parts, found)
+        return dict(found)
+
+    def _keep(self, parts: tuple[str, ...], values: Outputs) -> None:
+        with self._lock:
+            self._kept[parts] = values
+            while len(self._kept) > 1 and sum(map(_bytes, self._kept.values())) > KEPT_BYTES:
+                del self._kept[next(iter(self._kept))]
+
+    def _stored(self, parts: tuple[str, ...], compute: Callable[[], Outputs]) -> Outputs:
         if not self._use_cache:
             return compute()
         folder = CacheDir()
         key = hashlib.sha256("\n".join((_evaluators(), *parts)).encode()).hexdigest()
         found = folder.get(KIND, key, SUFFIX)
         if found is not None:
-            with np.load(found, allow_pickle=False) as stored:
-                return {name.removeprefix("value/"): stored[name] for name in stored.files}
+            return read_arrays(found)
         values = compute()
-        if any(value.dtype.isbuiltin != 1 for value in values.values()):
-            return values  # .npz cannot hold bfloat16
+        if not all(map(storable, values.values())):
+            return values
         stream = io.BytesIO()
-        np.savez(stream, allow_pickle=False, **{f"value/{name}": value for name, value in values.items()})
+        write_arrays(stream, values)
         folder.put(KIND, key, SUFFIX, stream.getvalue())
         return values
+
+
+def _bytes(values: Outputs) -> int:
+    return sum(value.nbytes for value in values.values())
 
 
 def feeds_digest(feeds: Feeds) -> str:

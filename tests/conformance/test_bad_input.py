@@ -16,6 +16,7 @@ from onnxparity.protocols import Availability
 from tests.tiny_models import save_tiny
 
 from .running import Here
+from .wrong_inputs import save_empty, save_external, save_wrong_inputs
 
 FACTORIES = """
 import os
@@ -38,7 +39,7 @@ IDLE = '[[expect]]\ncells = "nothing/*"\nstatus = "MEANING"\nreason = "r"\nlink 
 WRONG_STATUS = IDLE.replace("MEANING", "UNAVAILABLE")
 
 
-def all_there(names: Sequence[str]) -> tuple[Availability, ...]:
+def all_there(names: Sequence[str], worker: object) -> tuple[Availability, ...]:
     """As `probe_all`, where every runtime is available."""
     return tuple(Availability(name, True, "", "1") for name in names)
 
@@ -68,6 +69,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     }
     for name, content in contents.items():
         (made / name).write_bytes(content)
+    save_wrong_inputs(made)
+    save_external(made / "external.onnx")
+    save_empty(made / "no-elements.onnx", output=True)
+    save_empty(made / "no-outputs.onnx", output=False)
     (made / "folder.onnx").mkdir()
     (made / "folder").mkdir()
     yield made
@@ -135,6 +140,7 @@ MISTAKES = (
     ("verify good.onnx --expect idle.toml", "nothing/* fits no planned cell", "mend its glob"),
     ("verify good.onnx --runtime ort-cpx", "unknown runtime 'ort-cpx'", "did you mean ort-cpu"),
     ("verify good.onnx --runtime torch-eager", "no cell was selected", "--runtime"),
+    ("verify good.onnx --regime satured", "no selected subject has the regime 'satured'", "saturated"),
     ("verify good.onnx --opset 23", "is a file", "leave --opset out"),
     ("verify good.onnx --dtype float16", "is a file", "leave --dtype out"),
     ("verify good.onnx --latency none --latency good", "contradict", "none, good"),
@@ -172,6 +178,50 @@ def test_a_mistake_is_one_clear_message(
     assert "Traceback" not in said.err and "site-packages" not in said.err
     assert all(line.startswith(("  expected: ", "  got: ", "  remedy: ")) for line in rest)
     assert [p for p in sorted(folder.rglob("*")) if "__pycache__" not in p.parts] == before
+
+
+FED = "verify good.onnx --inputs"
+COMPLETE = (
+    ("verify text.onnx", "not an ONNX file"),
+    ("verify cut.onnx", "truncated or damaged"),
+    ("verify nothing.onnx", "cannot read"),
+    ("verify external.onnx", "external data of 'W' is not usable"),
+    ("verify no-elements.onnx", "nothing to compare"),
+    ("verify no-outputs.onnx", "nothing to compare"),
+    (f"{FED} unknown.npz", "unknown 'z'"),
+    (f"{FED} missing.npz", "no 'x' and unknown 'z'"),
+    (f"{FED} double.npz", "wrong dtype"),
+    (f"{FED} flat.npz", "wrong rank"),
+    (f"{FED} narrow.npz", "wrong shape"),
+    (f"{FED} nobody.npz", "batch is out of range"),
+    (f"{FED} holes.npz", "holds NaN or infinity"),
+    (f"{FED} huge.npz", "holds NaN or infinity"),
+    (f"{FED} pickled.npz", "holds pickled objects"),
+    (f"{FED} nothing.npz", "holds no array"),
+    (f"{FED} cut.npz", "truncated or damaged"),
+    (f"{FED} blank.npz", "is empty"),
+    (f"{FED} text.npz", "is no .npz file"),
+    (f"{FED} absent.npz", "cannot read"),
+    (f"{FED} cut-set", "truncated or no tensor"),
+    (f"{FED} text-set", "truncated or no tensor"),
+    (f"{FED} gap-set", "does not hold one file for each input"),
+    (f"{FED} no-set", "holds no inputs"),
+    (f"{FED} good.npz --inputs two/good", "two sets of inputs have the same name"),
+    (f"{FED} missing.npz --against good.onnx", "no 'x' and unknown 'z'"),
+)
+
+
+@pytest.mark.parametrize(("typed", "what"), COMPLETE, ids=[typed for typed, _ in COMPLETE])
+def test_a_wrong_file_or_input_is_told_with_what_expected_got_and_remedy(
+    typed: str, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(typed.split())
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    first, *rest = said.err.rstrip("\n").split("\n")
+    assert first.startswith("onnxparity: ") and what in first
+    assert [line.split(":")[0].strip() for line in rest] == ["expected", "got", "remedy"]
+    assert "Traceback" not in said.err
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_another_reference_is_other_evidence(folder: Path) -> None:
     assert whole.conforms
     other = run("good.onnx", out=out, against="fault.onnx", resume=True)
     assert other.exit_code == 1
-    assert {v.status for v in other.verdicts if v.question == "meaning"} == {Status.MEANING}
+    assert Status.MEANING in {v.status for v in other.verdicts if v.question == "meaning"}
     assert not set(seconds(other).values()) & set(seconds(whole).values())
 
 

@@ -86,7 +86,7 @@ def test_two_forms_of_factory_are_green_in_both_dtypes(both: Ran) -> None:
 def test_the_users_own_inputs_are_tried_beside_the_grid(both: Ran) -> None:
     document = both.document()
     assert {(c["shape"], c["regime"]) for c in of(document, "their_model-plain")} == {
-        *(("fixed", regime) for regime in ("normal", "saturated", "example")),
+        *(("fixed", regime) for regime in ("normal", "saturated", "example", "determinism")),
     }
     assert {c["shape"] for c in of(document, "their_model-full") if c["regime"] == "example"} == {"b2-t5"}
     assert {c["shape"] for c in of(document, "their_model-full")} == {"b2-t17", "b1-t1", "b2-t5"}

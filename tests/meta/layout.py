@@ -14,7 +14,22 @@ from typing import Any
 PACKAGE = "onnxparity"
 HUB = Path("src") / PACKAGE
 SPOKES = ("models", "export", "runtimes", "reports")
-LAZY = ("cli", "jobs", "plugins", "authoring", "timing", "examining", "values")
+LAZY = (
+    "cli",
+    "jobs",
+    "plugins",
+    "authoring",
+    "timing",
+    "examining",
+    "fitness",
+    "values",
+    "replaying",
+    "optimizers",
+    "overflow",
+    "reproduction",
+    "reproducing_meaning",
+    "planting",
+)
 """Hub modules that may import spokes inside functions, besides all of `commands`."""
 INSTALLED = {"numpy", "psutil"}
 """All that hub modules may import from elsewhere at module level; `commands` may use rich too."""

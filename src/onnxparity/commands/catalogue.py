@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnxparity import gate
 from onnxparity.case import Axis, Subject
-from onnxparity.selection import describe
+from onnxparity.selection import OPERATOR_CASES, describe
 
 __all__ = ["show"]
 
@@ -34,7 +34,8 @@ def _print(subjects: Sequence[Subject]) -> None:
     console = Console(highlight=False)
     for s in subjects:
         size = "" if s.parameters is None else f"{s.parameters:,} parameters"
-        console.print(Text.assemble((f"{s.name:<33}", "bold"), f" {_axes(s.axes):<14} {size:>19}"))
+        typed = s.origin if s.origin.startswith(OPERATOR_CASES) else s.name
+        console.print(Text.assemble((f"{typed:<33}", "bold"), f" {_axes(s.axes):<14} {size:>19}"))
         lines = [f"{s.summary} ({s.source})"]
         lines += [f"promises {', '.join(s.properties)}"] if s.properties else []
         for line in lines:

@@ -6,7 +6,10 @@ import argparse
 import json
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 from onnxparity.api import verify_with
 from onnxparity.commands.report import write_all
@@ -14,7 +17,7 @@ from onnxparity.errors import UsageError
 from onnxparity.pipeline import Listener
 from onnxparity.record import Report
 
-__all__ = ["verify"]
+__all__ = ["judge", "verify"]
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -25,27 +28,9 @@ def verify(options: argparse.Namespace) -> int:
     from onnxparity.reports.terminal import print_report
 
     listener: Listener
+    Thread(target=_import_renderers, name="onnxparity-renderers", daemon=True).start()
     with Progress() as listener:
-        report = verify_with(
-            options.targets,
-            against=options.against,
-            renamed=_pairs(options.map),
-            opsets=options.opset,
-            dtypes=options.dtype,
-            runtimes=options.runtime,
-            shapes=options.shape,
-            cells=options.cell,
-            quick=options.quick,
-            latency=options.latency,
-            expect=options.expect,
-            out=options.out,
-            resume=options.resume,
-            use_cache=not options.no_cache,
-            jobs=options.jobs,
-            limit=options.limit,
-            command=f"onnxparity {shlex.join(options.typed)}",
-            listener=listener,
-        )
+        report = judge(options, listener)
     written = write_all(report, options.out)
     if options.json == "-":
         print(json.dumps(report.to_json(), allow_nan=False))
@@ -57,12 +42,48 @@ def verify(options: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
+def judge(options: argparse.Namespace, listener: Listener) -> Report:
+    """Carries out what the flags of `verify` ask for. Raises as `api.verify_with`."""
+    return verify_with(
+        options.targets,
+        against=options.against,
+        renamed=_pairs(options.map),
+        opsets=options.opset,
+        dtypes=options.dtype,
+        runtimes=options.runtime,
+        shapes=options.shape,
+        regimes=options.regime,
+        inputs=options.inputs,
+        allow_nonfinite=options.allow_nonfinite,
+        roles=_pairs(options.role, "--role", "NAME=ROLE"),
+        properties=options.property,
+        cells=options.cell,
+        quick=options.quick,
+        latency=options.latency,
+        expect=options.expect,
+        out=options.out,
+        resume=options.resume,
+        explain=options.explain,
+        use_cache=not options.no_cache,
+        jobs=options.jobs,
+        limit=options.limit,
+        command=f"onnxparity {shlex.join(options.typed)}",
+        listener=listener,
+    )
+
+
+def _import_renderers() -> None:
+    """While the workers work, since matplotlib alone takes a third of a second."""
+    with suppress(Exception):  # whatever is wrong there is told by the import that needs it
+        import_module("onnxparity.reports.html")
+
+
+def _pairs(texts: Sequence[str], flag: str = "--map", form: str = "REFERENCE_NAME=FILE_NAME") -> dict[str, str]:
     pairs = {}
     for text in texts:
         reference, equals, candidate = text.partition("=")
         if not (reference and equals and candidate):
-            raise UsageError(f"--map {text!r} is not a pair", expected="REFERENCE_NAME=FILE_NAME")
+            raise UsageError(f"{flag} {text!r} is not a pair", expected=form)
         pairs[reference] = candidate
     return pairs
 

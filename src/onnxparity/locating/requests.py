@@ -17,32 +17,32 @@ __all__ = ["Constant", "LocateRequest", "TraceRequest", "Traced", "TracedValue"]
 
 @dataclass(frozen=True)
 class Constant:
-    """A number or table that one side computes with."""
+    """A number that one side computes with: an attribute, a scalar initializer, a Python number."""
 
-    owner: str
-    """Where it stands: `LayerNormalization 'node_3' attribute epsilon`, `parameter norm.weight`."""
-    fingerprint: str
-    """Of its content, see `protocols.ExactSession.fingerprints`."""
-    text: str
-    """Its value for a person: `1e-05`, or shape and range of a table."""
-    value: float | None
-    """The number, where it is a single one."""
+    node: Node
+    """The node or call that uses it."""
+    name: str
+    """Such as `epsilon`, or the name of an initializer."""
+    value: float
 
 
 @dataclass(frozen=True)
 class TracedValue:
-    """One value on the reference's side, as far as it is needed to find it again."""
+    """One value of one side, as far as it is needed to find it again."""
 
     node: Node
+    """Operator `parameter` for a weight, `output` for an output of the model, `input` for an input."""
     output: str
     shape: tuple[int, ...]
     signature: Array
     """See `locating.signature`."""
+    spread: float = 0.0
+    """How far the signature moves when the constants that only this side has are rounded differently."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """Everything the reference computes on one set of feeds."""
+    """Everything one side computes on one set of feeds, in the order of evaluation; weights and inputs first."""
 
     values: tuple[TracedValue, ...]
     constants: tuple[Constant, ...]

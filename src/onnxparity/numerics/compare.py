@@ -19,6 +19,8 @@ from onnxparity.protocols import Array
 __all__ = ["Comparison", "compare", "further_apart", "no_noise", "worst_vector"]
 
 ALL_EQUAL = 0.0
+SMALLEST_NOISE = float(np.finfo(np.float64).tiny)
+"""Below it a ratio says nothing."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _judge(name: str, want: Array, got: Array, noise: Array, floor: float, kappa
     index = _worst_element(np.atleast_1d(difference)[vector], np.atleast_1d(differs)[vector])
     place = (*vector, index) if a.ndim else ()
     fault = _nonfinite(name, a, b, differs) if differs.any() else "" if finite.any() else _all_lost(name, a)
-    over_noise = float(error[vector] / noise[vector]) if noise[vector] > 0 else None
+    over_noise = float(error[vector] / noise[vector]) if noise[vector] > SMALLEST_NOISE else None
     metrics = measure(
         name, want, got, float(ratios[vector]), float(budget[vector]), logits=logits, over_noise=over_noise
     )
@@ -172,7 +174,7 @@ def _worst_element(difference: npt.NDArray[np.float64], differs: npt.NDArray[np.
 
 def _judge_exactly(name: str, want: Array, got: Array, noise: Array | None) -> _Judged:
     """Integers and booleans must be equal, except in vectors where rounding alone decides (noise above 0)."""
-    unequal = np.atleast_1d(want != got)
+    unequal = np.atleast_1d((want != got) & ~((want != want) & (got != got)))  # 8-bit floats have NaN too
     tie = np.broadcast_to(0.0 if noise is None else noise, unequal.shape[:-1])
     if not np.all(np.isfinite(tie)):
         raise ValueError(f"the noise of {name} is not finite: it would excuse any difference")

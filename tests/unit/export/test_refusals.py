@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from onnxparity.case import Subject
-from onnxparity.errors import ExportError
+from onnxparity.errors import ExportError, LintError
 from onnxparity.export.dynamo import DynamoExporter, OpsetError
 from onnxparity.plan import ArtifactKey
 
@@ -105,7 +105,7 @@ def test_dropout_that_is_left_on_is_refused_by_name(
 def test_an_example_that_would_make_a_constant_is_refused(
     exporter: DynamoExporter, block: nn.Module, make_subject: MakeSubject, key: MakeKey, tmp_path: Path, size: int
 ) -> None:
-    with pytest.raises(ExportError, match=f"dim 0 of the example 'x' is {size}.*batch") as raised:
+    with pytest.raises(LintError, match=f"'x': axis 'batch'.*dim 0.*the constant {size}") as raised:
         exporter.export(block, (features(size, 3, 8),), make_subject(), key(), tmp_path / "m.onnx")
     assert raised.value.remedy is not None
     assert "2 or more" in raised.value.remedy
@@ -117,7 +117,7 @@ def test_a_nested_example_that_would_make_a_constant_is_refused(
     subject = make_subject({"x": ("batch", 3, 8), "a": ("batch", "past", 8), "b": ("batch", "past", 8)})
     example = (features(2, 3, 8), (features(2, 4, 8), features(2, 1, 8)))
 
-    with pytest.raises(ExportError, match=r"'past\[1\]' is 1"):
+    with pytest.raises(LintError, match=r"'past\[1\]': .*the constant 1"):
         exporter.export(Nested().eval(), example, subject, key(), tmp_path / "m.onnx")
 
 

@@ -146,8 +146,15 @@ def decode(past_of: Callable[[Array], Array] = lambda past: past) -> Run:
     return run
 
 
+GROWN = mask("keep", "int64", ("batch", "past+sequence"))
 SHORT = Axis("sequence", "t", "sequence", high=19)
 CROSS = subject(
     (FEATURES, TensorSpec("memory", ("batch", "source", WIDTH)), mask("keep", "bool", ("batch", 1, 1, "source"))),
     axes=(BATCH, SEQUENCE, SOURCE),
 )
+
+
+def softmax(scores: Array) -> Array:
+    """Over the last axis."""
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(axis=-1, keepdims=True))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,11 @@ from onnxparity.artifact import Artifact, FileInput
 from onnxparity.authoring import Authored, AuthorRequest, Refused
 from onnxparity.errors import OnnxParityError, WorkerCrashedError
 from onnxparity.examining import ExamineRequest, Placements, Started
+from onnxparity.locating.requests import LocateRequest, Traced, TraceRequest
+from onnxparity.location import Location
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import Options, Target, plan
+from onnxparity.planning import Options, Target, plan, question_of
 from onnxparity.protocols import Placement
 from onnxparity.references import References
 from onnxparity.schedule import Found, Slot, SubjectWork
@@ -47,10 +50,15 @@ class Script:
     deaths: dict[object, list[OnnxParityError]] = field(default_factory=dict)
     """Errors raised at a step, one for each time that it is come by."""
     refused: dict[ArtifactKey, OnnxParityError] = field(default_factory=dict)
+    outcome: Callable[[Cell], Status] = lambda cell: Status.PASS
+    """What becomes of each cell of an artifact."""
+    reproduces: bool = True
     sha256: str = "0"
     contents: str = "c"
     authored: list[AuthorRequest] = field(default_factory=list)
     examined: list[ExamineRequest] = field(default_factory=list)
+    traced: list[TraceRequest] = field(default_factory=list)
+    located: list[LocateRequest] = field(default_factory=list)
     aborted: int = 0
 
     def at(self, step: object) -> None:
@@ -85,9 +93,25 @@ class Script:
             self.at(("before", cell))
             yield Started(cell)
             self.at(cell)
-            yield verdict(Status.PASS, cell)
+            yield verdict(self.outcome(cell), cell, question_of(cell, request.subject))
         self.at("placements")
         yield Placements("ort-cpu", PLACED)
+
+    def trace(self, request: TraceRequest) -> Iterator[object]:
+        """As the job `trace`: a module that computes nothing."""
+        self.traced.append(request)
+        self.at("trace")
+        yield Traced((), ())
+
+    def locate(self, request: LocateRequest) -> Iterator[object]:
+        """As the job `locate`, which knows neither the group nor what is smallest."""
+        self.located.append(request)
+        self.at("locate")
+        cell, status = request.verdict.cell, request.verdict.status
+        folder = request.folder if self.reproduces else ""
+        yield Location(
+            cell, status, f"{cell.id} is wrong", "unknown", None, 0, 1, cell.shape, ("seen",), reproduction=folder
+        )
 
 
 def stubbed(monkeypatch: pytest.MonkeyPatch) -> Script:
@@ -97,11 +121,13 @@ def stubbed(monkeypatch: pytest.MonkeyPatch) -> Script:
     class Stub:
         def call(self, job: str, request: object, *, limit: float) -> Iterator[object]:
             assert limit > 0
-            if isinstance(request, AuthorRequest):
-                assert job == "author"
-                return written.author(request)
-            assert job == "examine" and isinstance(request, ExamineRequest)
-            return written.examine(request)
+            jobs: dict[str, Callable[[Any], Iterator[object]]] = {  # Any: each job has its own request
+                "author": written.author,
+                "examine": written.examine,
+                "trace": written.trace,
+                "locate": written.locate,
+            }
+            return jobs[job](request)
 
         def abort(self) -> None:
             written.aborted += 1

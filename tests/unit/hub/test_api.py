@@ -24,6 +24,10 @@ from tests.unit.hub.subjects import subject
 ABSENT = Availability("ort-cuda", False, "no library\nmore", None, "install it")
 
 
+CAUSAL = subject(properties=("causality",))
+UNFED = {"inputs": [], "allow_nonfinite": False, "roles": None, "properties": ()}
+
+
 @dataclass
 class Seen:
     """What reached the run."""
@@ -32,7 +36,7 @@ class Seen:
     settings: list[Settings] = field(default_factory=list)
     chosen: list[tuple[object, ...]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
-    selected: tuple[Selected, ...] = (Selected(Target(subject()), Described("subject", subject())),)
+    selected: tuple[Selected, ...] = (Selected(Target(CAUSAL), Described("subject", CAUSAL)),)
     absent: tuple[Availability, ...] = (ABSENT,)
 
 
@@ -45,7 +49,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
         told.chosen.append((tuple(texts), directory, how))
         return told.selected, told.notes
 
-    def probe_all(names: Sequence[str]) -> tuple[Availability, ...]:
+    def probe_all(names: Sequence[str], worker: object) -> tuple[Availability, ...]:
         absent = {a.runtime: a for a in told.absent}
         return tuple(absent.get(n) or Availability(n, True, "", "1") for n in names)
 
@@ -73,7 +77,7 @@ def test_the_defaults_are_the_whole_matrix(seen: Seen) -> None:
     assert set(options.runtimes) == set(plugins.DEFAULT_RUNTIMES) - {"ort-cuda"}
     assert not options.quick and not settings.resume and settings.use_cache
     assert settings.catalogue_expectations and not settings.expectations
-    assert seen.chosen == [((), Path.cwd(), {"against": None, "renamed": None})]
+    assert seen.chosen == [((), Path.cwd(), {**UNFED, "against": None, "renamed": None})]
 
 
 def test_quick_is_two_opsets_one_dtype_and_no_levels(seen: Seen) -> None:
@@ -113,6 +117,11 @@ def test_every_other_setting_reaches_the_run(seen: Seen, tmp_path: Path) -> None
         against="b",
         renamed={"x": "y"},
         shapes=("b2-t17",),
+        regimes=("normal", "causality"),
+        inputs=("real inputs.npz", tmp_path),
+        allow_nonfinite=True,
+        roles={"x": "tokens"},
+        properties=("causality",),
         cells=("*/normal",),
         expect=(tmp_path / "known.toml",),
         out=tmp_path,
@@ -122,11 +131,38 @@ def test_every_other_setting_reaches_the_run(seen: Seen, tmp_path: Path) -> None
         limit=3.0,
         command="typed",
     )
-    assert seen.chosen == [(("a",), Path.cwd(), {"against": "b", "renamed": {"x": "y"}})]
+    fed = {"inputs": ["real inputs.npz", str(tmp_path)], "allow_nonfinite": True}
+    fed |= {"roles": {"x": "tokens"}, "properties": ("causality",)}
+    assert seen.chosen == [(("a",), Path.cwd(), {**fed, "against": "b", "renamed": {"x": "y"}})]
     assert (options.shapes, options.cells) == (("b2-t17",), ("*/normal",))
+    assert options.regimes == ("normal", "causality")
+    assert settings.inputs == f"--inputs 'real inputs.npz' --inputs {tmp_path} --allow-nonfinite"
     assert [e.status for e in settings.expectations] == [Status.MEANING]
     assert (settings.out, settings.resume, settings.use_cache) == (tmp_path, True, False)
     assert (settings.slots, settings.limit, settings.command) == (7, 3.0, "typed")
+
+
+def test_without_inputs_nothing_is_to_be_typed_again(seen: Seen) -> None:
+    assert verify(seen, allow_nonfinite=True)[1].inputs == ""
+
+
+def test_a_regime_that_no_subject_has_is_an_error_with_near_matches(seen: Seen) -> None:
+    with pytest.raises(UsageError, match="'satured'") as raised:
+        verify(seen, regimes=("satured",))
+    assert raised.value.expected == "saturated" and raised.value.remedy
+    assert verify(seen, regimes=("causality", "beyond-length"))[0].regimes == ("causality", "beyond-length")
+
+
+def test_a_dtype_in_which_the_module_does_not_run_is_left_out_and_refused_where_it_is_asked_for(seen: Seen) -> None:
+    narrow = replace(subject(name="narrow"), dtypes=("float32",))
+    told = Described("m:narrow", narrow, refused={"float16": "mat1 and mat2 differ", "bfloat16": "as well"})
+    seen.selected = (Selected(Target(narrow), told),)
+    limits = verify(seen)[1].limits
+    assert any("m:narrow is not judged in float16" in line and "mat1 and mat2 differ" in line for line in limits)
+    assert not any("bfloat16" in line for line in limits), "nobody would have tried it"
+    with pytest.raises(UsageError, match="does not run in float16") as raised:
+        verify(seen, dtypes=("float32", "float16"))
+    assert raised.value.got == "mat1 and mat2 differ" and raised.value.expected and raised.value.remedy
 
 
 def test_notes_of_the_selection_are_limits(seen: Seen) -> None:
@@ -189,7 +225,8 @@ def test_a_file_is_not_taken_for_another_opset_or_dtype(seen: Seen, settings: di
 def test_every_parameter_is_a_flag_and_every_flag_a_parameter() -> None:
     flags = set(vars(parser().parse_args(["verify"]))) - {"verb", "targets"}
     renamed = {"map": "renamed", "opset": "opsets", "dtype": "dtypes", "runtime": "runtimes", "shape": "shapes"}
-    renamed |= {"cell": "cells", "no_cache": "use_cache"}
+    renamed |= {"cell": "cells", "regime": "regimes", "no_cache": "use_cache"}
+    renamed |= {"role": "roles", "property": "properties"}
     only_here = {"command", "listener"}
     only_there = {"json"}
     parameters = set(inspect.signature(api.verify_with).parameters) - {"targets"}
@@ -232,3 +269,10 @@ def test_a_runtime_that_ends_its_worker_is_not_available_and_the_rest_are(monkey
     assert [a.available for a in found] == [True, True, False, False, False, True]
     assert found[2].reason == "the worker died in probe: signal 11: last words"
     assert found[3].reason == "no answer"
+
+
+def test_whether_two_files_are_one_is_no_question_of_their_speed(seen: Seen) -> None:
+    _, alone = verify(seen, "a")
+    _, held = verify(seen, "a", against="b")
+    _, asked = verify(seen, "a", against="b", latency=("*",))
+    assert (alone.timed, held.timed, asked.timed) == (("*",), (), ("*",))

@@ -12,8 +12,9 @@ import pytest
 from onnxparity import plugins
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
+from onnxparity.draws import CONFIRMING_DRAWS, DRAWS, FIRST_DRAWS
 from onnxparity.errors import LoadError, OnnxParityError, UnavailableError
-from onnxparity.examining import CONFIRMING_DRAWS, DRAWS, Bench, ExamineRequest, Placements, Started, examine
+from onnxparity.examining import Bench, ExamineRequest, Placements, Started, examine
 from onnxparity.export.given import read_given
 from onnxparity.grid import Point
 from onnxparity.outcome import Status, Verdict
@@ -143,14 +144,17 @@ def test_wrong_arithmetic_is_confirmed_with_more_draws(
     drawn: list[int] = []
     measured = Bench.noise
 
-    def tailed(bench: Bench, feeds: Feeds, draws: int = DRAWS) -> Outputs:
+    def tailed(bench: Bench, feeds: Feeds, draws: int = DRAWS, coarse: float | None = None) -> Outputs:
         drawn.append(draws)
-        return {name: v * (1 if draws == DRAWS else 1e4) for name, v in measured(bench, feeds, draws).items()}
+        return {
+            name: v * (1e4 if draws == CONFIRMING_DRAWS else 1) for name, v in measured(bench, feeds, draws).items()
+        }
 
     install(Fake(ORT, lambda outputs: {name: value + np.float32(1e-4) for name, value in outputs.items()}))
     monkeypatch.setattr(Bench, "noise", tailed)
     assert only(request(save_tiny(tmp_path / "a.onnx"), (ORT, "normal"))).status is Status.PASS
-    assert drawn == [DRAWS, CONFIRMING_DRAWS]
+    asked = [draws for place, draws in enumerate(drawn) if draws not in drawn[:place]]
+    assert asked == [FIRST_DRAWS, DRAWS, CONFIRMING_DRAWS]
 
 
 def test_one_wrong_token_is_found(tmp_path: Path, install: Callable[[Fake], None]) -> None:

@@ -15,7 +15,20 @@ from hypothesis import strategies as st
 
 from onnxparity.case import Axis, AxisRole, MaskMeaning, Subject, TensorSpec
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import EXAMPLE_SIZES, draw, example, export_sizes, generator, regimes, resolve, tells
+from onnxparity.feeds import (
+    BEYOND,
+    EXAMPLE_SIZES,
+    LATE,
+    OVERFLOW,
+    draw,
+    example,
+    export_sizes,
+    generator,
+    regimes,
+    resolve,
+    stays_finite,
+    tells,
+)
 from onnxparity.protocols import Array
 from tests.unit.hub.subjects import BATCH, PAST, SEQUENCE, SOURCE, mask, masked, subject
 
@@ -113,14 +126,19 @@ def test_sizes_in_another_order_draw_the_same() -> None:
 
 def test_regimes_are_those_that_change_something() -> None:
     tokens = TensorSpec("ids", ("batch", "sequence"), "int64", "tokens", 0, 9)
-    scales = ("normal", "tiny", "saturated", "outlier")
-    assert regimes(subject((tokens,))) == ("normal",)
+    scales = ("normal", "tiny", "saturated", "outlier", "zero-rows", "score-overflow")
+    assert regimes(subject((tokens,))) == ("normal", "tokens-same", "tokens-last", "tokens-ends")
+    assert regimes(subject((TensorSpec("flag", ("batch",), "int64", "other"),))) == ("normal",)
     assert regimes(subject((FEATURES,))) == scales
     assert regimes(subject((TensorSpec("p", ("batch", 4), role="past"),))) == scales
-    plain = tuple(f"mask-{p}" for p in PATTERNS)
+    plain = ("mask-full", *(f"mask-{p}" for p in PATTERNS))
     assert regimes(masked(mask("keep", "bool"))) == ("normal", *plain)
     assert regimes(masked(mask("drop", "int64"))) == ("normal", *plain)
-    assert regimes(masked(mask("additive"))) == ("normal", *(f"mask-{p}{f}" for p in PATTERNS for f in FILLS))
+    assert regimes(masked(mask("additive"))) == (
+        "normal",
+        "mask-full",
+        *(f"mask-{p}{f}" for p in PATTERNS for f in FILLS),
+    )
     assert len(set(regimes(everything()))) == len(regimes(everything()))
 
 
@@ -147,6 +165,86 @@ def test_outliers_stand_in_two_channels() -> None:
     largest = np.abs(draw(subject((FEATURES,)), SIZES, "outlier", "float32")["x"]).max(axis=(0, 1))
     assert np.count_nonzero(largest > 50) == 2
     assert np.count_nonzero(largest < 10) == 6
+
+
+def test_scores_of_plain_attention_pass_the_largest_half_but_the_inputs_do_not() -> None:
+    heads = subject(tuple(TensorSpec(name, ("batch", 4, "sequence", 8)) for name in ("query", "key")))
+    fed = draw(heads, SIZES, OVERFLOW, "float16")
+    assert all(np.isfinite(value).all() for value in fed.values())
+    scores = fed["query"].astype(np.float64) @ np.swapaxes(fed["key"], -1, -2)
+    assert np.abs(scores).max() > 65504
+    assert not stays_finite(OVERFLOW, "float16")
+    assert not stays_finite(OVERFLOW, "bfloat16"), "scores there round by hundreds"
+    assert stays_finite(OVERFLOW, "float32") and stays_finite(OVERFLOW, "float64")
+    assert stays_finite("saturated", "float16")
+
+
+def test_some_vectors_are_nothing_but_zeros_and_some_are_not() -> None:
+    x = draw(subject((FEATURES,)), SIZES, "zero-rows", "float32")["x"]
+    empty = ~x.any(axis=-1)
+    assert empty.any() and not empty.all()
+    assert np.count_nonzero(x) == np.count_nonzero(~empty) * 8
+    assert not drawn(TensorSpec("x", ("batch", 1)), {"batch": 1}, "zero-rows").any(), "the only vector there is"
+    assert drawn(TensorSpec("x", ("batch", 4)), {"batch": 0}, "zero-rows").shape == (0, 4)
+
+
+def test_tokens_are_one_the_last_or_both_ends() -> None:
+    spec = TensorSpec("ids", ("batch",), "int64", "tokens", 3, 90)
+    found = {r: set(drawn(spec, {"batch": 200}, f"tokens-{r}").tolist()) for r in ("same", "last", "ends")}
+    assert len(found["same"]) == 1
+    assert found["last"] == {90}
+    assert found["ends"] == {3, 90}
+
+
+def test_late_positions_end_with_their_table_or_are_far_out() -> None:
+    def late(high: int) -> list[int]:
+        spec = TensorSpec("position_ids", ("sequence",), "int64", "positions", high=high)
+        assert LATE in regimes(subject((spec,)))
+        return list(drawn(spec, {"sequence": 5}, LATE).tolist())
+
+    assert late(511) == [507, 508, 509, 510, 511]
+    assert late(10**9)[0] > 2048 and late(10**9)[-1] - late(10**9)[0] == 4
+    assert late(4) == [0, 1, 2, 3, 4]
+
+
+def test_a_size_too_many_is_fed_normal_values() -> None:
+    x = draw(subject((FEATURES,)), {"batch": 2, "sequence": 257}, BEYOND, "float32")["x"]
+    assert x.shape == (2, 257, 8)
+    assert 0.8 < np.std(x) < 1.2
+
+
+def test_holes_differ_from_head_to_head_and_query_to_query() -> None:
+    keep = drawn(mask("keep", "bool", ("batch", 4, "sequence", "source")), MASK_SIZES, "mask-holes")
+    assert not np.array_equal(keep[:, 0], keep[:, 1])
+    assert not np.array_equal(keep[:, :, 0], keep[:, :, 1])
+    assert not np.array_equal(keep[0], keep[1])
+
+
+def test_a_full_mask_keeps_everything_and_tells_something_at_every_size() -> None:
+    for meaning, dtype, cell_dtype in ENCODINGS:
+        spec = mask(meaning, dtype)
+        assert kept(spec, drawn(spec, {"batch": 2, "sequence": 5}, "mask-full", cell_dtype)).all()
+    assert tells(masked(mask("keep", "bool")), {"batch": 1, "sequence": 1}, "mask-full")
+
+
+def test_outliers_of_queries_and_keys_stand_in_channels_of_their_own() -> None:
+    heads = subject(tuple(TensorSpec(name, ("batch", "sequence", 8)) for name in ("query", "key", "value")))
+    fed = draw(heads, SIZES, "outlier", "float32")
+    found = [set(np.flatnonzero(np.abs(value).max(axis=(0, 1)) > 50).tolist()) for value in fed.values()]
+    assert [len(channels) for channels in found] == [2, 2, 2]
+    assert not found[0] & found[1] and not found[1] & found[2] and not found[0] & found[2]
+    longer = draw(heads, {**SIZES, "sequence": 30}, "outlier", "float32")["query"]
+    assert set(np.flatnonzero(np.abs(longer).max(axis=(0, 1)) > 50).tolist()) == found[0]
+
+
+@pytest.mark.parametrize(("dtype", "roundoff"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8), ("float32", 2.0**-24)])
+def test_no_score_rounds_by_as_much_as_a_softmax_feels(dtype: str, roundoff: float) -> None:
+    heads = subject(tuple(TensorSpec(name, ("batch", 4, "sequence", 8)) for name in ("query", "key")))
+    for regime in ("saturated", "outlier"):
+        query, key = (value.astype(np.float64) for value in draw(heads, SIZES, regime, dtype).values())
+        scores = query @ np.swapaxes(key, -1, -2) / 8**0.5
+        assert np.abs(scores).max() * roundoff < 0.5, regime
+        assert np.abs(scores).max() > 15, "near saturation all the same"
 
 
 def test_outliers_in_a_single_channel() -> None:

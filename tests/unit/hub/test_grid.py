@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from onnxparity import grid
 from onnxparity.case import Axis, AxisRole, Subject, TensorSpec, parse_shape, shape_id
 from onnxparity.errors import UsageError
-from onnxparity.feeds import regimes, tells
+from onnxparity.feeds import BEYOND, regimes, stays_finite, tells
 from tests.unit.hub.subjects import BATCH, PAST, SEQUENCE, SOURCE, mask, subject
 
 ALL = subject(
@@ -42,7 +44,8 @@ def sizes_of(role: str) -> set[int]:
 )
 def test_every_shape_is_inside_the_bounds(bounds: list[tuple[AxisRole, int, int | None]]) -> None:
     chosen = bounded(bounds)
-    for point in (*grid.full(chosen), *grid.core(chosen)):
+    shares = [p for part in range(3) for p in grid.share(chosen, part, 3)]
+    for point in (p for p in (*grid.full(chosen), *grid.core(chosen), *shares) if p.regime != BEYOND):
         for axis in chosen.axes:
             size = parse_shape(chosen, point.shape)[axis.symbol]
             assert axis.low <= size <= (axis.high if axis.high is not None else 10**9)
@@ -53,10 +56,93 @@ def test_size_one_is_tried_on_every_axis(role: str) -> None:
     assert 1 in sizes_of(role)
 
 
-def test_sizes_around_the_blocks_of_kernels_are_tried() -> None:
-    assert {15, 16, 17, 63, 64, 65} <= sizes_of("sequence")
-    assert {15, 16, 17, 63, 64} <= sizes_of("source")
-    assert {15, 16, 17, 63} <= sizes_of("past")
+@pytest.mark.parametrize("role", ["sequence", "source", "past"])
+def test_sizes_around_the_blocks_of_kernels_are_tried(role: str) -> None:
+    assert {7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129} <= sizes_of(role)
+
+
+def class_of(size: int) -> str:
+    """Which size class a size is of, by the kernel block it stands beside."""
+    block = next((b for b in (8, 16, 64, 128) if abs(size - b) <= 1), None)
+    return f"about {block}" if block else "one" if size == 1 else "other"
+
+
+def pairs_of_classes(first: str, second: str) -> set[tuple[str, str]]:
+    """Which size classes of two axes of ALL meet in the grid."""
+    shapes = [parse_shape(ALL, p.shape) for p in grid.full(ALL)]
+    return {(class_of(s[first]), class_of(s[second])) for s in shapes}
+
+
+SHORT = ("one", "other", "about 8", "about 16", "about 64")
+
+
+@pytest.mark.parametrize("pair", list(combinations(("sequence", "source", "past"), 2)), ids="-".join)
+def test_every_two_size_classes_of_two_axes_meet(pair: tuple[str, str]) -> None:
+    met = pairs_of_classes(*pair)
+    assert {(a, b) for a in SHORT for b in SHORT} <= met
+    assert {(a, "about 128") for a in ("one", "other")} <= met
+    assert {("about 128", b) for b in ("one", "other")} <= met
+
+
+def test_every_batch_meets_every_length_but_long_ones_come_alone() -> None:
+    met = pairs_of_classes("batch", "sequence")
+    assert {(a, b) for a in ("one", "other", "about 8") for b in SHORT} <= met
+    assert {a for a, b in met if b == "about 128"} == {"one"}
+    for sizes in (parse_shape(ALL, p.shape) for p in grid.full(ALL)):
+        assert sum(size > 100 for size in sizes.values()) <= 1
+
+
+def test_a_pair_of_classes_that_is_missing_is_seen() -> None:
+    assert ("about 128", "about 128") not in pairs_of_classes("sequence", "source")
+
+
+def test_a_plain_encoder_has_at_least_24_points_in_each_dtype() -> None:
+    tokens = subject((TensorSpec("ids", ("batch", "sequence"), "int64", "tokens", 0, 99),))
+    for chosen in (subject(), tokens):
+        for dtype in ("float32", "float16"):
+            assert sum(stays_finite(p.regime, dtype) for p in grid.full(chosen)) >= 24
+
+
+def test_another_name_draws_another_grid_and_the_same_name_the_same() -> None:
+    one, same, other = (subject(name=name) for name in ("one", "one", "other"))
+    assert grid.full(one) == grid.full(same)
+    assert set(grid.full(one)) != set(grid.full(other))
+
+
+def test_a_past_of_nothing_is_tried_where_the_axis_allows_it() -> None:
+    empty = bounded([("batch", 1, None), ("sequence", 1, None), ("past", 0, None)])
+    met = {(s["a1"], s["a2"]) for s in (parse_shape(empty, p.shape) for p in grid.full(empty))}
+    assert len({length for length, past in met if past == 0}) >= 4
+    assert all(past for _, past in ((s["sequence"], s["past"]) for s in map_of(ALL)))
+
+
+def map_of(chosen: Subject) -> list[dict[str, int]]:
+    """The sizes of every point of the grid."""
+    return [parse_shape(chosen, p.shape) for p in grid.full(chosen)]
+
+
+def test_the_largest_size_is_tried_and_one_more_is_a_question_of_its_own() -> None:
+    table = bounded([("batch", 1, None), ("sequence", 1, 40)])
+    assert {s["a1"] for s in map_of(table)} >= {40, 41}
+    assert [p for p in grid.full(table) if parse_shape(table, p.shape)["a1"] > 40] == list(grid.beyond(table))
+    assert [(p.shape, p.regime) for p in grid.beyond(table)] == [("a2-b41", BEYOND)]
+    assert grid.given(table, "a2-b41") == grid.beyond(table)
+    assert not grid.beyond(bounded([("batch", 1, 8), ("other", 1, 16)])), "no table ends there"
+
+
+def test_shares_have_the_core_in_common_and_hold_the_grid_together() -> None:
+    shares = [grid.share(ALL, part, 4) for part in range(4)]
+    assert set().union(*shares) == set(grid.full(ALL))
+    common = set(shares[0]).intersection(*shares[1:])
+    assert set(grid.core(ALL)) <= common
+    assert {p.regime for p in common} == set(regimes(ALL))
+    assert max(map(len, shares)) < len(grid.full(ALL)) // 2
+    assert set(grid.share(ALL, 0, 1)) == set(grid.full(ALL))
+
+
+def test_every_value_regime_is_tried_at_a_second_shape() -> None:
+    shapes = {r: {p.shape for p in grid.full(ALL) if p.regime == r} for r in regimes(ALL)}
+    assert all(len(found) == 2 for r, found in shapes.items() if r != "normal")
 
 
 def test_the_core_shape_is_of_unequal_primes() -> None:
@@ -68,7 +154,7 @@ def test_the_core_shape_is_of_unequal_primes() -> None:
 def test_source_and_target_differ_except_at_size_one() -> None:
     for point in grid.full(ALL):
         sizes = parse_shape(ALL, point.shape)
-        assert sizes["sequence"] != sizes["source"] or sizes["sequence"] == 1
+        assert sizes["sequence"] != sizes["source"] or sizes["sequence"] == 1, point
 
 
 def test_every_regime_is_tried_at_the_core_shape() -> None:

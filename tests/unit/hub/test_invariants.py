@@ -7,22 +7,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from onnxparity.case import Axis, MaskMeaning, OutputSpec, Subject, TensorSpec
+from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
 from onnxparity.errors import SubjectError
 from onnxparity.invariants import PROPERTIES, check, plannable
 from onnxparity.outcome import Status
 from onnxparity.protocols import Feeds, Outputs
 from tests.unit.hub.models import (
     CAUSAL,
-    CROSS,
     FEATURES,
-    PADDED,
-    SHORT,
     TABLE,
     WEIGHTS,
+    Run,
     causal_weights,
     look,
-    masked_mean,
     peeking,
     running_mean,
     setting,
@@ -177,117 +174,36 @@ def test_an_output_that_does_not_run_along_the_batch_is_no_evidence() -> None:
     assert found.status is Status.STRUCTURE
 
 
-@DTYPES
-@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
-def test_masked_padding_does_not_move_a_model_that_masks(name: str, dtype: str) -> None:
-    found = look(name, PADDED, SIZES, masked_mean(), dtype=dtype)
-    assert found.status is Status.PASS
-    assert found.outputs[0].shape == (2, 7, WIDTH)
+def windowed(size: int) -> Subject:
+    """A subject that promises to look at the last positions only."""
+    return dataclasses.replace(CAUSAL, window=size, properties=("window",))
+
+
+def windowed_mean(size: int) -> Run:
+    """Each position sees the last `size` positions, its own included."""
+
+    def run(feeds: Feeds) -> Outputs:
+        x = wide(feeds["x"])  # (B, T, D)
+        return {"y": np.stack([x[:, max(0, i - size + 1) : i + 1].mean(axis=1) for i in range(x.shape[1])], axis=1)}
+
+    return run
 
 
 @DTYPES
-@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
-def test_padding_that_leaks_is_found(name: str, dtype: str) -> None:
-    leak = {"float64": 1e-8, "float32": 1e-4, "float16": 0.1}[dtype]
-    assert look(name, PADDED, SIZES, masked_mean(leak), dtype=dtype).status is Status.PROPERTY
+@pytest.mark.parametrize(("size", "length"), [(1, 2), (3, 4), (3, 7), (4, 17)])
+def test_a_window_ends_where_it_says(dtype: str, size: int, length: int) -> None:
+    sizes = {"batch": 2, "sequence": length}
+    assert look("window", windowed(size), sizes, windowed_mean(size), dtype=dtype).status is Status.PASS
+    for wrong in (windowed_mean(size + 1), running_mean):
+        assert look("window", windowed(size), sizes, wrong, dtype=dtype).status is Status.PROPERTY
 
 
-def test_absolute_positions_bear_padding_on_the_right_only() -> None:
-    model = masked_mean(positions=0.01)
-    assert look("padding-invariance", PADDED, SIZES, model).status is Status.PASS
-    assert look("left-padding-invariance", PADDED, SIZES, model).status is Status.PROPERTY
+def test_a_window_of_unknown_size_is_an_error() -> None:
+    with pytest.raises(SubjectError, match="names no window"):
+        look("window", CAUSAL, SIZES, running_mean)
 
 
-@pytest.mark.parametrize("length", [1, 2, 7])
-def test_padding_is_found_at_every_length(length: int) -> None:
-    sizes = {"batch": 1, "sequence": length}
-    assert look("padding-invariance", PADDED, sizes, masked_mean()).status is Status.PASS
-    assert look("padding-invariance", PADDED, sizes, masked_mean(1e-3)).status is Status.PROPERTY
-
-
-ENCODINGS: tuple[tuple[MaskMeaning, str], ...] = (
-    ("keep", "bool"),
-    ("keep", "int64"),
-    ("drop", "bool"),
-    ("drop", "int64"),
-    ("additive", "float"),
-)
-
-
-@pytest.mark.parametrize(("meaning", "dtype"), ENCODINGS)
-@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
-def test_padding_is_masked_in_every_encoding(meaning: MaskMeaning, dtype: str, name: str) -> None:
-    chosen = subject((FEATURES, mask(meaning, dtype)))
-
-    def decoded(leak: float = 0.0) -> object:
-        def run(feeds: Feeds) -> Outputs:
-            m = feeds["mask"]
-            keep = m == 0 if meaning in ("additive", "drop") else m == 1
-            return masked_mean(leak)({"x": feeds["x"], "mask": keep})
-
-        return run
-
-    kept, leaking = decoded(), decoded(1e-3)
-    assert callable(kept) and callable(leaking)
-    assert look(name, chosen, SIZES, kept).status is Status.PASS
-    assert look(name, chosen, SIZES, leaking).status is Status.PROPERTY
-
-
-@pytest.mark.parametrize("name", ["padding-invariance", "left-padding-invariance"])
-@pytest.mark.parametrize("leak", [0.0, 1e-3])
-def test_a_mask_with_queries_and_keys_along_one_axis_is_padded_along_both(name: str, leak: float) -> None:
-    chosen = subject((FEATURES, mask("keep", "bool", ("batch", 1, "sequence", "sequence"))))
-
-    def attend(feeds: Feeds) -> Outputs:
-        x, keep = wide(feeds["x"]), feeds["mask"][:, 0].astype(float)  # (B, T, D), (B, T, T)
-        assert keep.shape[1:] == (x.shape[1],) * 2
-        assert keep.any(axis=-1).all(), "padding must not leave a query without a key"
-        return {"y": (keep + leak * (1 - keep)) @ x / keep.sum(axis=-1, keepdims=True)}
-
-    found = look(name, chosen, SIZES, attend)
-    assert found.status is (Status.PROPERTY if leak else Status.PASS)
-
-
-def test_a_padded_source_leaves_the_target_alone() -> None:
-    sizes = {"batch": 2, "sequence": 4, "source": 6}
-
-    def attend(leak: float) -> object:
-        def run(feeds: Feeds) -> Outputs:
-            keep = feeds["mask"][:, 0, 0].astype(float)  # (B, S)
-            share = (keep + leak * (1 - keep)) / keep.sum(axis=-1, keepdims=True)
-            return {"y": wide(feeds["x"]) + np.einsum("bs,bsd->bd", share, wide(feeds["memory"]))[:, None]}
-
-        return run
-
-    kept, leaking = attend(0.0), attend(1e-3)
-    assert callable(kept) and callable(leaking)
-    assert look("padding-invariance", CROSS, sizes, kept).status is Status.PASS
-    assert look("padding-invariance", CROSS, sizes, leaking).status is Status.PROPERTY
-
-
-def test_padding_stays_inside_what_the_subject_serves() -> None:
-    chosen = subject((FEATURES, mask("keep", "bool")), axes=(BATCH, SHORT))
-    seen: list[int] = []
-
-    def watched(feeds: Feeds) -> Outputs:
-        seen.append(feeds["x"].shape[1])
-        return masked_mean(1e-3)(feeds)
-
-    for length in (17, 18):
-        assert look("padding-invariance", chosen, {"batch": 2, "sequence": length}, watched).status is Status.PROPERTY
-    assert max(seen) == 19
-    assert not plannable("padding-invariance", chosen, {"batch": 2, "sequence": 19})
-    with pytest.raises(SubjectError):
-        look("padding-invariance", chosen, {"batch": 2, "sequence": 19}, watched)
-
-
-def test_padding_without_a_mask_is_an_error() -> None:
-    for chosen in (CAUSAL, subject((FEATURES, mask("keep", "bool", ("batch", 7))))):
-        with pytest.raises(SubjectError, match="mask"):
-            look("padding-invariance", chosen, SIZES, running_mean)
-
-
-@pytest.mark.parametrize("name", ["", "Causality", "normal", "determinism"])
+@pytest.mark.parametrize("name", ["", "Causality", "normal", "permutation"])
 def test_an_unknown_property_is_an_error(name: str) -> None:
     with pytest.raises(SubjectError, match="unknown property"):
         look(name, CAUSAL, SIZES, running_mean)
@@ -317,6 +233,8 @@ def test_what_can_be_planned_depends_on_sizes_and_a_promise_that_cannot_be_kept_
     assert not plannable("causality", CAUSAL, {"batch": 1, "sequence": 1})
     assert plannable("batch-invariance", CAUSAL, {"batch": 2, "sequence": 1})
     assert not plannable("batch-invariance", CAUSAL, {"batch": 1, "sequence": 1})
+    assert plannable("window", windowed(3), {"batch": 1, "sequence": 4})
+    assert not plannable("window", windowed(3), {"batch": 1, "sequence": 3})
     still = subject((TensorSpec("x", (2, WIDTH)),), (), (SOURCE,))
     for name in PROPERTIES:
         assert plannable(name, still, {"source": 1}), name

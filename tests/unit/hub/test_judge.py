@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from onnxparity import errors
 from onnxparity.cli import parser
 from onnxparity.errors import OnnxParityError
+from onnxparity.feeds import OVERFLOW
 from onnxparity.judge import STATUS_OF, command, failed, judged
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Status
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.planning import Options, Target, plan
-from tests.unit.hub.subjects import cell, subject
+from tests.unit.hub.subjects import KEY, cell, subject
 
 STATUSES = {
     "EvidenceError": Status.RUN_ERROR,
@@ -112,3 +114,10 @@ def test_the_command_plans_its_cell_and_no_other(wanted: Cell) -> None:
     )
     target = Target(subject(properties=("causality",)), has_oracle=True)
     assert plan(target, asked) == (wanted,)
+
+
+def test_a_regime_that_is_only_tried_when_asked_for_is_asked_for() -> None:
+    half = dataclasses.replace(KEY, dtype="float16")
+    assert command(cell(OVERFLOW, key=half), "mine").endswith(f"--regime {OVERFLOW}")
+    assert "--regime" not in command(cell(OVERFLOW), "mine")
+    assert "--regime" not in command(cell("saturated", key=half), "mine")

@@ -11,9 +11,11 @@ import pytest
 
 from onnxparity import environment, pipeline
 from onnxparity.artifact import Artifact
+from onnxparity.diagnosing import FOLDER, MARKER
 from onnxparity.errors import UsageError
+from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Status, Verdict
-from onnxparity.pipeline import Listener, Settings
+from onnxparity.pipeline import Explain, Listener, Settings
 from onnxparity.plan import ArtifactKey, Cell
 from onnxparity.planning import Options, Target
 from onnxparity.protocols import Placement
@@ -36,6 +38,8 @@ class Stage:
     works: list[SubjectWork] = field(default_factory=list)
     calls: list[dict[str, object]] = field(default_factory=list)
     timed: list[tuple[tuple[Artifact, ...], tuple[Verdict, ...]]] = field(default_factory=list)
+    causes: Callable[[SubjectWork], Sequence[Found]] = lambda work: ()
+    """Locations, or why there is none."""
 
     def run_all(self, works: Sequence[SubjectWork], **how: object) -> None:
         """As `schedule.run_all`: an artifact in the work's folder, then its cells in reverse."""
@@ -60,6 +64,8 @@ class Stage:
             found = kept.get(cell) or self.outcome(cell)
             if found is not None:
                 on_found(Found(verdict=found, basis=None if cell in kept else "basis"))
+        for cause in self.causes(work):
+            on_found(cause)
 
     def measure(
         self, selected: object, artifacts: Sequence[Artifact], verdicts: Sequence[Verdict], *_: object
@@ -181,6 +187,50 @@ def test_settings_reach_the_workers_and_the_report(stage: Stage, settings: Setti
     assert [(w.use_cache, w.directory) for w in stage.works] == [(False, "/somewhere")]
     assert (report.limits, report.command) == (("one limit",), "onnxparity verify")
     assert report.environment["packages"] == environment.versions()
+
+
+def test_causes_stand_in_the_order_of_the_plan_and_what_is_lacking_in_the_limits(
+    stage: Stage, settings: Settings
+) -> None:
+    def causes(work: SubjectWork) -> list[Found]:
+        cells = [cell for cell in work.cells if cell.runtime == "ort-cpu"]
+        found = [Location(c, Status.ARITHMETIC, "m", "unknown", None, 0, 1, c.shape) for c in reversed(cells)]
+        return [*(Found(location=each) for each in found), Found(limit="one was not led back")]
+
+    stage.outcome, stage.causes = failing, causes
+    report = run(replace(settings, limits=("known before",)))
+    assert [x.cell for x in report.locations] == [v.cell for v in report.verdicts if v.cell.runtime == "ort-cpu"]
+    assert report.limits == ("known before", "one was not led back")
+
+
+@pytest.mark.parametrize(("explain", "out", "excused"), [("none", "", 0), ("red", "out", 1), ("all", "out", 0)])
+def test_which_failures_are_led_back_reaches_the_workers(
+    stage: Stage, settings: Settings, explain: Explain, out: str, excused: int
+) -> None:
+    run(replace(settings, explain=explain, expectations=(KNOWN,)))
+    (work,) = stage.works
+    assert (Path(work.out).name, len(work.excused)) == (out, excused)
+
+
+def test_reproductions_of_an_earlier_run_are_removed_before_anything_runs(stage: Stage, settings: Settings) -> None:
+    old = settings.out / FOLDER / "old"
+    old.mkdir(parents=True)
+    run(settings)
+    assert old.is_dir(), "a folder that no run of ours has made"
+    (settings.out / FOLDER / MARKER).touch()
+    run(replace(settings, explain="none"))
+    assert not old.exists()
+
+
+def test_eager_beside_a_failing_runtime_is_told(stage: Stage, settings: Settings) -> None:
+    def both(cell: Cell) -> Verdict:
+        red = cell.runtime in ("ort-cpu", "torch-eager") and cell.regime == "normal"
+        return replace(verdict(Status.ARITHMETIC, cell), ratio=3.0) if red else verdict(Status.PASS, cell)
+
+    stage.outcome = both
+    report = run(settings, options=replace(OPTIONS, runtimes=("torch-eager", *OPTIONS.runtimes)))
+    told = [v.cell for v in report.verdicts if any("ill-conditioned in float32" in line for line in v.evidence)]
+    assert told == [v.cell for v in report.verdicts if v.cell.runtime == "ort-cpu" and v.cell.regime == "normal"]
 
 
 def test_nothing_selected_is_refused(stage: Stage, settings: Settings) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from onnxparity.errors import ExportError, WorkerCrashedError
-from onnxparity.outcome import Verdict
+from onnxparity.outcome import Status, Verdict
 from onnxparity.planning import Target, plan
 from onnxparity.schedule import Found, Slot, SubjectWork, run_all
 from tests.unit.hub.scripted import (
@@ -56,6 +56,30 @@ def test_a_companion_that_fails_is_missed_by_its_artifact_alone(script: Script, 
     found = run(replace(work, companions={"prefill": COMPANION}))
     assert set(verdicts(found)) == set(work.cells)
     assert [set(r.companions) for r in script.examined] == [set(), {"prefill"}]
+
+
+@pytest.mark.parametrize("how", ["refused", "dead", "silent"])
+def test_a_property_that_lacks_its_companion_says_why(
+    script: Script, work: SubjectWork, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    key = replace(KEYS[0], subject="prefill")
+    if how == "refused":
+        script.refused[key] = ExportError("dynamo raised TypeError", got="no such dim\nand more")
+    elif how == "dead":
+        script.deaths[key] = [dead()]
+    else:
+        monkeypatch.setattr(Script, "author", lambda self, request: iter(()))
+        work = replace(work, given=artifact(KEYS[0]))
+    script.outcome = lambda cell: Status.RUN_ERROR if cell.runtime == "ort-cpu" else Status.PASS
+    found = verdicts(run(replace(work, companions={"prefill": COMPANION})))
+    reason = {"refused": "dynamo raised TypeError: no such dim", "dead": "the worker died: signal 11"}
+    words = f"its companion prefill (prefill) has no artifact: {reason.get(how, 'it was never exported')}"
+    (property_cell,) = where(work, artifact=KEYS[0], runtime="ort-cpu", regime="causality")
+    assert found[property_cell].evidence == (words,)
+    others = where(work, artifact=KEYS[0], runtime="ort-cpu", regime="normal")
+    assert others and all(found[c].evidence == () for c in others), "values need no companion"
+    exact = where(work, artifact=KEYS[0], runtime="onnx-float64", regime="causality")
+    assert all(found[c].evidence == () for c in exact), "what was judged lacked nothing"
 
 
 def test_where_companions_kill_the_worker_every_cell_is_still_judged(script: Script, work: SubjectWork) -> None:

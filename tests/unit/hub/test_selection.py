@@ -42,7 +42,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Described]:
     """What there is to be described; the test fills it."""
     there: list[Described] = []
 
-    def described(texts: Sequence[str], directory: Path) -> list[Described]:
+    def described(texts: Sequence[str], directory: Path, **_: object) -> list[Described]:
         return [d for text in texts for d in there if d.text == text]
 
     monkeypatch.setattr(selection, "describe", described)
@@ -219,3 +219,25 @@ def test_examples_of_a_fixed_subject_are_a_point(found: list[Described]) -> None
     fixed: Subject = subject((TensorSpec("x", (2, 3)),), axes=())
     found.append(replace(module("a"), subject=fixed, examples={"example": {"x": np.zeros((2, 3), np.float32)}}))
     assert one("a").target.examples == (Point("fixed", "example"),)
+
+
+def test_roles_and_properties_are_said_of_files_alone(found: list[Described]) -> None:
+    found += [module("a"), file("b.onnx")]
+    for said in ({"roles": {"x": "tokens"}}, {"properties": ("causality",)}):
+        with pytest.raises(UsageError, match=r"FILE\.onnx"):
+            select(["a"], HERE, **said)
+    with pytest.raises(UsageError, match="'z', which no file has") as raised:
+        select(["b.onnx"], HERE, roles={"z": "tokens"})
+    assert raised.value.expected == "batch, sequence, x, y"
+    assert select(["b.onnx"], HERE, roles={"x": "tokens", "batch": "other"})[0]
+
+
+def test_a_file_keeps_what_was_asked_of_it_and_what_its_reference_can_promise_for_it(found: list[Described]) -> None:
+    asked, theirs = file("a.onnx"), module("b")
+    promises = ("causality", "reparametrisation", "associativity", "prefill-decode")
+    reference = replace(theirs.subject, properties=promises, reads={"y": "x"}, window=3)
+    candidate = replace(asked.subject, properties=("simplex",))
+    found += [replace(asked, subject=candidate), replace(theirs, subject=reference)]
+    subject = one("a.onnx", against="b").target.subject
+    assert subject.properties == ("simplex", "causality")
+    assert (subject.reads, subject.window) == ({"y": "x"}, 3)

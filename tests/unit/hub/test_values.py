@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onnxparity import environment, values
+from onnxparity.numerics.floats import named
 from onnxparity.protocols import Outputs
 from onnxparity.values import Values, feeds_digest
 
@@ -60,10 +61,9 @@ def test_any_other_part_of_the_key_is_another_value(parts: tuple[str, ...]) -> N
 
 def test_other_code_or_other_versions_are_another_value(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Counted()
-    kept = Values(use_cache=True)
-    kept.known("exact", "sha", compute=compute)
+    Values(use_cache=True).known("exact", "sha", compute=compute)
     monkeypatch.setattr(values, "_evaluators", lambda: "of another version")
-    kept.known("exact", "sha", compute=compute)
+    Values(use_cache=True).known("exact", "sha", compute=compute)
     assert compute.times == 2
 
 
@@ -87,12 +87,46 @@ def test_without_a_cache_it_is_computed_each_time_and_nothing_is_kept(folder: Pa
 
 def test_a_value_that_was_changed_on_disk_is_computed_again(folder: Path) -> None:
     compute = Counted()
-    kept = Values(use_cache=True)
-    kept.known("exact", "sha", compute=compute)
+    Values(use_cache=True).known("exact", "sha", compute=compute)
     (stored,) = folder.rglob("*.npz")
     stored.write_bytes(stored.read_bytes()[::-1])
-    assert same(kept.known("exact", "sha", compute=compute))
+    assert same(Values(use_cache=True).known("exact", "sha", compute=compute))
     assert compute.times == 2
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_the_last_values_are_kept_in_memory(use_cache: bool) -> None:
+    compute, kept = Counted(), Values(use_cache=use_cache)
+    first = kept.known("exact", "sha", compute=compute)
+    first.clear()  # what a caller does to its answer is nobody else's matter
+    assert same(kept.known("exact", "sha", compute=compute))
+    assert compute.times == 1
+
+
+def test_memory_holds_no_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "KEPT_BYTES", 3 * sum(a.nbytes for a in ARRAYS.values()))
+    compute, kept = Counted(), Values(use_cache=False)
+    for sha in "abcd":
+        kept.known("exact", sha, compute=compute)
+    kept.known("exact", "d", compute=compute)
+    assert compute.times == 4, "the last is still there"
+    kept.known("exact", "a", compute=compute)
+    assert compute.times == 5, "the first had to go"
+
+
+def test_bfloat16_comes_back_from_disk_as_bfloat16() -> None:
+    value = np.array([[1.5, -3.0], [np.inf, 2.0**-120]]).astype(named("bfloat16"))
+    for compute in (lambda: {"y": value, "n": np.arange(3)}, lambda: pytest.fail("it was not stored")):
+        found = Values(use_cache=True).known("spec", "sha", compute=compute)
+        assert found["y"].dtype == value.dtype and np.array_equal(found["y"], value)
+        assert found["n"].tolist() == [0, 1, 2]
+
+
+def test_text_is_not_stored_and_not_lost(folder: Path) -> None:
+    for _ in range(2):
+        found = Values(use_cache=True).known("exact", "sha", compute=lambda: {"t": np.array(["a", "bc"])})
+        assert found["t"].tolist() == ["a", "bc"]
+    assert list(folder.rglob("*.npz")) == []
 
 
 def test_what_cannot_be_computed_is_not_kept(folder: Path) -> None:

@@ -12,9 +12,8 @@ import pytest
 
 import onnxparity.models
 from onnxparity.errors import SubjectError
+from onnxparity.invariants import COMPANIONED, PROPERTIES, UNIVERSAL, claim
 from onnxparity.models.catalogue import TOPICS, entries, find, merge
-
-PROPERTIES = {"causality", "padding-invariance", "batch-invariance", "simplex", "prefill-decode"}
 
 
 def test_duplicate_name_raises() -> None:
@@ -56,13 +55,28 @@ def test_entry_names_itself_and_its_source(name: str) -> None:
 @pytest.mark.parametrize("name", entries())
 def test_entry_promises_known_properties_that_fit_its_description(name: str) -> None:
     subject = find(name).subject
-    assert set(subject.properties) <= PROPERTIES
+    assert set(subject.properties) <= set(PROPERTIES)
+    assert {COMPANIONED[p] for p in subject.properties if p in COMPANIONED} == set(subject.companions)
+    assert set(subject.companions.values()) <= set(entries())
+    assert ("window" in subject.properties) == (subject.window is not None)
     assert subject.axis("batch") is None or "batch-invariance" in subject.properties
     assert ("simplex" in subject.properties) == any(o.role == "weights" for o in subject.outputs)
     if "padding-invariance" in subject.properties:
         assert subject.input("mask") is not None
     if "causality" in subject.properties:
         assert subject.axis("sequence") is not None
+
+
+def test_every_property_is_promised_by_an_entry_or_by_every_file() -> None:
+    promised = {name for entry in entries().values() for name in entry.subject.properties}
+    assert promised | {*UNIVERSAL} == set(PROPERTIES)
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_every_property_states_its_claim_and_its_source(name: str) -> None:
+    text = PROPERTIES[name].__doc__ or ""
+    assert "Source: " in text
+    assert claim(name).endswith(".") and "Source" not in claim(name)
 
 
 def test_catalogue_is_cheap_to_import() -> None:

@@ -400,6 +400,42 @@ def location() -> Location:
     )
 
 
+def another_meaning() -> Location:
+    """What a red meaning leads back to: nothing measured in one tensor, more in evidence, no reproduction."""
+    red = next(v for v in failing() if v.status is Status.MEANING)
+    node = Node("Gelu", "node_gelu_11", ("val_3",), ("gelu",), "layers.11.mlp", "model.py:88: x = gelu(x)")
+    nothing = TensorStatistics("scalar", (), "bool", "input", None, None, None, None, 0)
+    return Location(
+        cell=red.cell,
+        status=red.status,
+        message="Gelu node_gelu_11 in layers.11.mlp (model.py:88: x = gelu(x)): approximate is tanh, not none",
+        origin="injected",
+        node=node,
+        region=3,
+        nodes=412,
+        smallest_shape="b1-t1",
+        evidence=("approximate is tanh, not none", "the reference computes there: aten.gelu.default gelu_11"),
+        statistics=(nothing, TensorStatistics("gelu", (1, 1, 256), "float64", "got", -0.17, math.inf, 0.2, 1.1, 1)),
+        explains=(red.cell.id, f"{red.cell.artifact.id}/{red.cell.runtime}/b3-t7/normal"),
+    )
+
+
+def no_node() -> Location:
+    """What an error of running leads back to: no node, and the smallest shape."""
+    red = next(v for v in failing() if v.status is Status.RUN_ERROR)
+    return Location(
+        cell=red.cell,
+        status=red.status,
+        message=red.message,
+        origin="unknown",
+        node=None,
+        region=0,
+        nodes=52,
+        smallest_shape="b2-t1",
+        explains=(red.cell.id,),
+    )
+
+
 def assemble(found: Sequence[Verdict], **details: Any) -> Report:  # Any: fields of Report
     """A report around verdicts, concluded as the gate concludes."""
     end = conclude(found)
@@ -451,7 +487,7 @@ def context() -> dict[str, Any]:  # Any: fields of Report
             ),
         },
         "latency": latencies(),
-        "locations": (location(),),
+        "locations": (another_meaning(), location(), no_node()),
         "limits": (
             CUDA_LIMIT,
             "float16 on ort-cpu runs between inserted casts, so it cannot vouch for float16 on CUDA.",

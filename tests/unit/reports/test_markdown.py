@@ -10,9 +10,11 @@ from types import ModuleType
 import pytest
 from markdown_it import MarkdownIt
 
+from onnxparity.location import Location, Node
 from onnxparity.outcome import Status
 from onnxparity.record import Report
 from onnxparity.reports.markdown import MAX_ARTIFACTS, MAX_FAILURES, render_markdown
+from onnxparity.reports.where import evidence
 
 HOSTILE = "a|b `c` ```d <script>alert(1)</script> **e** [f](javascript:g) ![h](i) # j\n| k | l |\n```\n<br>~~m~~ \\"
 
@@ -59,12 +61,28 @@ def test_withheld_times_are_not_shown(full: Report) -> None:
     assert "123" not in text and "withheld" in text
 
 
+def hostile(location: Location) -> Location:
+    node = Node(*(HOSTILE,) * 2, (HOSTILE,), (HOSTILE,), HOSTILE, HOSTILE)
+    tensors = tuple(dataclasses.replace(t, name=HOSTILE, dtype=HOSTILE) for t in location.statistics)
+    return dataclasses.replace(
+        location,
+        message=HOSTILE,
+        node=location.node and node,
+        evidence=tuple("a " + HOSTILE for _ in evidence(location)),
+        statistics=tensors,
+        optimizer=location.optimizer and HOSTILE,
+        reproduction=location.reproduction and HOSTILE,
+        smallest_shape=HOSTILE,
+    )
+
+
 def poisoned(report: Report, sample: ModuleType) -> Report:
     found = [
         dataclasses.replace(v, message=HOSTILE, evidence=(HOSTILE, HOSTILE), command=HOSTILE) for v in report.verdicts
     ]
+    causes = tuple(hostile(x) for x in report.locations)
     notes = tuple(dataclasses.replace(x, note=HOSTILE, runtime=HOSTILE) for x in report.latency)
-    details = {"limits": (HOSTILE,), "latency": notes, "conclusion": HOSTILE, "command": HOSTILE}
+    details = {"limits": (HOSTILE,), "locations": causes, "latency": notes, "conclusion": HOSTILE, "command": HOSTILE}
     made = sample.assemble(found, **{**sample.context(), **details})
     assert isinstance(made, Report)
     return made
@@ -86,7 +104,7 @@ def test_hostile_text_changes_no_structure(full: Report, sample: ModuleType) -> 
     longer = dataclasses.replace(full, limits=full.limits[:1])
     assert tags(attacked).get("script") is None and tags(attacked).get("img") is None
     assert tags(attacked) == {**tags(render_markdown(longer)), "a": 2}
-    assert tags(plain)["table"] == 2
+    assert tags(plain)["table"] == 2 + sum(bool(x.statistics) for x in full.locations)
     assert "<script>alert(1)</script>" in words(attacked)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from onnxparity import case, outcome
+from onnxparity import case, location, outcome
 from onnxparity.artifact import Artifact, FileInput
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
 from onnxparity.location import Location, Node, TensorStatistics
@@ -106,6 +106,8 @@ def test_every_object_with_properties_is_closed(schema: Json) -> None:
         (("tensor", "mask_meaning"), [*typing.get_args(case.MaskMeaning), None]),
         (("output", "role"), list(typing.get_args(case.OutputRole))),
         (("subject", "kind"), ["catalogue", "factory", "onnx"]),
+        (("location", "origin"), list(typing.get_args(location.Origin))),
+        (("statistics", "side"), ["got", "want", "input"]),
     ],
 )
 def test_enumerations_are_those_of_the_code(schema: Json, place: tuple[str, ...], kinds: list[str | None]) -> None:

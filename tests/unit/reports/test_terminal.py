@@ -10,9 +10,10 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
+from onnxparity.outcome import Status
 from onnxparity.record import Report
 from onnxparity.reports.layout import failures
-from onnxparity.reports.terminal import MAX_FAILURES, SHORT, print_report
+from onnxparity.reports.terminal import MAX_FAILURES, MAX_LOCATIONS, SHORT, print_report
 
 
 def printed(report: Report, encoding: str = "utf-8", *, width: int = 80, colour: bool = False) -> str:
@@ -26,8 +27,46 @@ def printed(report: Report, encoding: str = "utf-8", *, width: int = 80, colour:
 
 def test_only_ids_and_commands_are_wider_than_the_terminal(full: Report) -> None:
     known = {v.cell.id for v in full.verdicts}
+    known |= {f"{v.cell.artifact.id}/{v.cell.runtime}" for v in full.verdicts}
+    known |= {x.reproduction for x in full.locations if x.reproduction}
     for line in printed(full).splitlines():
         assert len(line) <= 80 or any(i in line for i in known), line
+
+
+def test_each_cause_is_told_in_a_few_lines_before_what_it_explains(full: Report) -> None:
+    head, _, tail = printed(full).partition("Where it goes wrong")
+    causes, _, failing = tail.partition("\n\n")
+    assert full.locations and "✗ MEANING" not in head.split("passes (worst")[1]
+    for place, location in enumerate(full.locations, 1):
+        told = " ".join(causes.split(f"[{place}] ")[1].split(f"[{place + 1}] ")[0].split())
+        origin = "" if location.origin == "unknown" else location.origin
+        for words in (location.message, location.smallest_shape, origin, location.reproduction):
+            assert " ".join(words.split()) in told
+        explained = failing.split(location.explains[0])[1].split("onnxparity verify")[0]
+        assert f"led back to [{place}]" in explained
+    assert causes.count("model.py:88") == 1, "a line that the message has is not repeated"
+
+
+def test_what_is_fixed_has_no_smallest_shape_and_an_optimizer_is_named(full: Report) -> None:
+    first = dataclasses.replace(full.locations[0], smallest_shape="fixed", origin="optimizer", optimizer="GeluFusion")
+    text = printed(dataclasses.replace(full, locations=(first,)))
+    assert "optimizer GeluFusion" in text and "smallest shape" not in text
+
+
+def test_causes_that_are_cut_are_counted(full: Report) -> None:
+    many = dataclasses.replace(full, locations=full.locations * 7)
+    assert f"{3 * 7 - MAX_LOCATIONS} more are in the JSON report" in printed(many)
+
+
+def test_evidence_stands_below_its_message(full: Report) -> None:
+    red = next(v for v in full.verdicts if v.evidence and v.status is Status.ARITHMETIC)
+    assert " ".join(red.evidence[0].split()) in " ".join(printed(full).split())
+    longer = dataclasses.replace(red, evidence=tuple(f"line {n}" for n in range(9)))
+    report = dataclasses.replace(full, verdicts=tuple(longer if v is red else v for v in full.verdicts))
+    assert "line 1" in printed(report) and "line 2" not in printed(report)
+    mended = dataclasses.replace(red, evidence=(*longer.evidence, "remedy: do this"))
+    told = printed(dataclasses.replace(full, verdicts=tuple(mended if v is red else v for v in full.verdicts)))
+    assert "line 0" in told and "remedy: do this" in told and "line 1" not in told
 
 
 def test_each_command_is_on_one_line(full: Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from onnxparity.numerics.budget import KAPPA, vector_error
 from onnxparity.protocols import Array
 from onnxparity.runtimes.fingerprint import fingerprint
 from onnxparity.runtimes.float64_graph import Float64Graph
-from onnxparity.runtimes.monte_carlo import constant_noise, fingerprints, noise
+from onnxparity.runtimes.monte_carlo import constant_noise, fingerprints, noise, recorded
 from onnxparity.runtimes.onnx_spec import StoredGraph
 from onnxparity.runtimes.operator_table import ROUNDING, Rounding
+from tests.tiny_models import save_tiny
 from tests.unit.runtimes.files import block, model, value
 
 U = 2.0**-24
@@ -370,3 +372,24 @@ def test_quantised_weights_move_by_half_a_step(static: bool) -> None:
 def test_quantised_activations_flip_where_they_are_near_a_tie() -> None:
     made, _ = _quantised(static=False)
     assert _ratio(_ort(made, X), made, X) < KAPPA / 2
+
+
+def test_the_first_draw_is_the_same_whatever_was_drawn_before(tmp_path: Path) -> None:
+    """Else a cell that is repeated alone would have another budget than in the run that failed."""
+    path = save_tiny(tmp_path / "a.onnx")
+    x = np.random.default_rng(1).standard_normal((2, 5, 3))
+    alone, after = Float64Graph.load(path), Float64Graph.load(path)
+    noise(after, {"x": x[:1] + 1}, draws=1, seed=0)
+    first = noise(alone, {"x": x}, draws=1, seed=0)["y"]
+    assert np.array_equal(noise(after, {"x": x}, draws=1, seed=0)["y"], first)
+    assert np.all(first > 0)
+
+
+def test_what_was_recorded_is_found_again_and_only_for_the_same_inputs(tmp_path: Path) -> None:
+    graph = Float64Graph.load(save_tiny(tmp_path / "a.onnx"))
+    x = np.random.default_rng(1).standard_normal((2, 5, 3))
+    tape, exact = recorded(graph, {"x": x})
+    assert recorded(graph, {"x": x.copy()})[0] is tape
+    other = recorded(graph, {"x": x + 1})
+    assert other[0] is not tape and not np.array_equal(other[1]["y"], exact["y"])
+    assert np.array_equal(exact["y"], graph.run({"x": x})["y"])

@@ -47,6 +47,9 @@ TRAINING = {
 }
 DIFFERENT = {
     "test_averagepool_2d_ceil_last_window_starts_on_pad": "its answer was typed in with four digits",
+    "test_gridsample_bicubic": "its answer was typed in with four digits",
+    "test_roialign_aligned_false": "its answer was typed in with four digits",
+    "test_roialign_aligned_true": "its answer was typed in with four digits",
     "test_dynamicquantizelinear": "a value lies on a tie, and float32 falls on the other side",
     "test_dynamicquantizelinear_expanded": "a value lies on a tie, and float32 falls on the other side",
 }
@@ -81,12 +84,10 @@ def _operators(case: Case) -> set[str]:
 
 
 def _usable(case: Case) -> bool:
-    """Of an opset and of operators that are evaluated, fed with tensors."""
-    opset = case.model.opset_import[0]
-    opset.version = 9 if opset.version == 7 else opset.version  # what it holds did not change until 9
+    """Of operators that are evaluated, fed with tensors; Scan took other inputs before opset 9."""
     values = [*case.data_sets[0][0], *case.data_sets[0][1]]
     tensors = not any(isinstance(v, list) or v is None for v in values)
-    return tensors and opset.version >= 9 and _operators(case) <= ROUNDING.keys()
+    return tensors and case.name != "test_scan_sum" and _operators(case) <= ROUNDING.keys()
 
 
 def _collected() -> Iterator[Case]:
