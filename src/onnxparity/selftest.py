@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onnxparity import expectations, grid, plugins
 from onnxparity.case import Subject
-from onnxparity.feeds import regimes
+from onnxparity.feeds import stays_finite
 from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Verdict
 from onnxparity.pipeline import Listener
@@ -22,7 +22,7 @@ from onnxparity.planning import LARGE, Target, reconcile
 from onnxparity.planting import Planted, PlantRequest, Unplanted
 from onnxparity.schedule import run_all
 from onnxparity.scoring import Clean, Fault, Score, judge_fault, lacking, unplanted
-from onnxparity.selection import Described, describe
+from onnxparity.selection import Described, DescribeRequest
 from onnxparity.subject_work import Found, SubjectWork
 from onnxparity.worker import Worker
 
@@ -31,7 +31,7 @@ __all__ = ["FAULT_RUNTIMES", "Settings", "clean_cells", "excuses", "fault_cells"
 FAULT_RUNTIMES = (plugins.MEANING, plugins.SPEC, "ort-cpu")
 OPSETS, DTYPES = (18, 23), ("float32", "float16", "bfloat16")
 CLEAN_RUNTIMES = (plugins.MEANING, plugins.SPEC, "ort-cpu", *plugins.LEVELS)
-QUICK_CLEAN = ("causal-attention", "encoder-block-padded", "layer-norm", "rotary-attention", "feed-forward-gelu")
+QUICK_CLEAN = ("causal-attention", "encoder-block-padded", "layer-norm")
 """Subjects that stand for the catalogue where time is short, among them those whose faults are smallest."""
 PLANT_LIMIT = 600.0
 
@@ -107,8 +107,6 @@ def clean_cells(target: Target, *, quick: bool) -> tuple[Cell, ...]:
     large = (subject.parameters or 0) >= LARGE
     dtypes = DTYPES[:1] if large else DTYPES[:2] if quick else DTYPES
     runtimes = FAULT_RUNTIMES if quick or large else CLEAN_RUNTIMES
-    core = grid.core(subject)
-    points = (*core, *(grid.Point(core[0].shape, r) for r in ("outlier",) if r in regimes(subject) and not quick))
     return tuple(
         Cell(ArtifactKey(subject.name, "dynamo", opset, dtype), runtime, p.shape, p.regime)
         for dtype in dtypes
@@ -116,8 +114,15 @@ def clean_cells(target: Target, *, quick: bool) -> tuple[Cell, ...]:
         for opset in (OPSETS[len(subject.name) % 2 :][:1] if quick else OPSETS)
         for runtime in runtimes
         if dtype not in plugins.NO_KERNELS.get(runtime, ())
-        for p in dict.fromkeys(points)
+        for p in _clean_points(subject, dtype, quick=quick)
     )
+
+
+def _clean_points(subject: Subject, dtype: str, *, quick: bool) -> tuple[grid.Point, ...]:
+    """The core and outlier channels; where few files are exported, every regime of the core shape instead."""
+    core = grid.core(subject)
+    at_core = [p for p in grid.given(subject, core[0].shape) if stays_finite(p.regime, dtype)]
+    return tuple(dict.fromkeys((*core, *(p for p in at_core if quick or p.regime == "outlier"))))
 
 
 def excuses(name: str, subject: Subject, known: Sequence[Expectation]) -> tuple[Expectation, ...]:
@@ -135,7 +140,7 @@ def _planted(settings: Settings, folder: Path) -> tuple[list[Planted | Unplanted
     """Every fault in a file of its own, planted by as many workers as there are slots, and the clean subjects."""
     (folder / "faults").mkdir(parents=True, exist_ok=True)
 
-    def plant(number: int) -> list[Planted | Unplanted]:
+    def plant(number: int) -> tuple[list[Planted | Unplanted], list[Described]]:
         request = PlantRequest(
             kinds=settings.kinds,
             folder=str(folder / "faults"),
@@ -144,13 +149,21 @@ def _planted(settings: Settings, folder: Path) -> tuple[list[Planted | Unplanted
             use_cache=settings.use_cache,
         )
         with Worker() as worker:
-            return list(worker.call("plant", request, limit=PLANT_LIMIT))
+            items = list(worker.call("plant", request, limit=PLANT_LIMIT))
+            asked = DescribeRequest(_clean_names(settings, number, items), str(settings.directory))
+            described = list(worker.call("describe", asked, limit=PLANT_LIMIT)) if asked.texts else []
+        return items, [d for d in described if not d.left_out]
 
     with ThreadPoolExecutor(settings.slots) as pool:
-        items = [item for found in pool.map(plant, range(settings.slots)) for item in found]
-    spoiled = sorted({item.subject.name for item in items if isinstance(item, Planted)})
-    texts = tuple(spoiled) if settings.kinds else QUICK_CLEAN if settings.quick else ("*",)
-    return items, [d for d in describe(texts, settings.directory) if not d.left_out] if texts else []
+        found = list(pool.map(plant, range(settings.slots)))
+    return [i for items, _ in found for i in items], [d for _, described in found for d in described]
+
+
+def _clean_names(settings: Settings, number: int, items: Sequence[Planted | Unplanted]) -> tuple[str, ...]:
+    """The subjects whose clean files are judged; each worker describes those it spoiled, or the first one all."""
+    if settings.kinds:
+        return tuple(dict.fromkeys(item.subject.name for item in items if isinstance(item, Planted)))
+    return () if number else QUICK_CLEAN if settings.quick else ("*",)
 
 
 def _fault_work(planted: Planted, folder: Path, settings: Settings) -> SubjectWork:
