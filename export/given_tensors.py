@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import numpy_helper
 
 from onnxparity.errors import UsageError
-from onnxparity.given_inputs import InputSet, set_name
+from onnxparity.feeding.given_inputs import InputSet, set_name
 from onnxparity.protocols import Array
 
 __all__ = ["read_folder", "read_tensor"]

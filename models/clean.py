@@ -15,7 +15,7 @@ from onnxparity.models.feedforward import FeedForwardGELU, FeedForwardReLU, Feed
 from onnxparity.models.norms import RMSNorm
 from onnxparity.models.positions import sinusoids
 from onnxparity.models.tied import TiedLanguageModel
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = [
     "erf_written_out",

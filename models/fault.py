@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from onnxparity.outcome import Expectation, Status
-from onnxparity.planting import SHOWN, Where
+from onnxparity.selftesting.planting import SHOWN, Where
 
 __all__ = ["READS", "Mutant", "Plant", "changed_lines", "instead", "lines_with", "setting", "tensor"]
 

@@ -12,7 +12,7 @@ from onnxparity.models.attention import causal_mask
 from onnxparity.models.blocks import DecoderBlockPreNorm, EncoderBlockPostNorm, EncoderBlockPreNorm
 from onnxparity.models.feedforward import FeedForwardGELU, FeedForwardReLU, FeedForwardSwiGLU, KeyValueMemory
 from onnxparity.models.stacks import EncoderStackPreNorm
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = [
     "attention_residual_missing",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from onnxparity.models.attention import merge_heads, split_heads
 from onnxparity.models.autoregressive import Cache, CachedBlock, CausalDecoder, DecoderPrefill, _angles, _turn
 from onnxparity.models.fault import Plant, changed_lines, instead
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = [
     "cache_appended_in_front",

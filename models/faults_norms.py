@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from onnxparity.models.fault import instead
 from onnxparity.models.norms import LayerNorm, RMSNorm
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = [
     "block_norm",

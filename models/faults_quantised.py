@@ -9,7 +9,7 @@ from onnx import ModelProto, helper, numpy_helper
 
 from onnxparity.models.graph_faults import Plant, Values, find, replace, weight
 from onnxparity.outcome import Expectation, Status
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = ["FUSED", "dequantised", "first_larger", "first_one_on", "of_128", "quantised", "unchanged"]
 

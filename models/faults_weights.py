@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from onnxparity.models import clean
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = [
     "bit",

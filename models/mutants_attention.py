@@ -7,7 +7,7 @@ from onnxparity.models import faults_composed as composed
 from onnxparity.models import faults_masks as masks
 from onnxparity.models import faults_weights as weights
 from onnxparity.models.fault import READS, Mutant, instead, lines_with, setting
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = ["ATTENTION", "MASKS"]
 

@@ -8,7 +8,7 @@ from onnxparity.models import faults_quantised as int8
 from onnxparity.models import graph_faults as graph
 from onnxparity.models.fault import Mutant
 from onnxparity.outcome import Status
-from onnxparity.planting import SHOWN
+from onnxparity.selftesting.planting import SHOWN
 
 __all__ = ["FILES"]
 

@@ -6,7 +6,7 @@ from onnxparity.models import faults_composed as composed
 from onnxparity.models import faults_decoding as decoding
 from onnxparity.models.autoregressive import CachedBlock, _angles
 from onnxparity.models.fault import Mutant, instead, lines_with, tensor
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = ["MODELS"]
 

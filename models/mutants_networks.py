@@ -7,7 +7,7 @@ from onnxparity.models import faults_weights as weights
 from onnxparity.models.blocks import EncoderBlockPostNorm
 from onnxparity.models.fault import Mutant, instead, lines_with, tensor
 from onnxparity.models.feedforward import FeedForwardReLU
-from onnxparity.planting import Where
+from onnxparity.selftesting.planting import Where
 
 __all__ = ["NETWORKS", "WEIGHTS"]
 

@@ -10,7 +10,7 @@ from onnxparity.models import graph_faults as graph
 from onnxparity.models.fault import READS, Mutant, changed_lines, instead, lines_with, setting
 from onnxparity.models.positions import rotate, sinusoids
 from onnxparity.outcome import Status
-from onnxparity.planting import SHOWN, Where
+from onnxparity.selftesting.planting import SHOWN, Where
 
 __all__ = ["NORMS", "POSITIONS"]
 

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree  # private by name only: torch.export 
 
 from onnxparity.case import Subject
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import example
+from onnxparity.feeding.feeds import example
 from onnxparity.models import catalogue
 from onnxparity.models.entry import Entry, Oracle
 from onnxparity.models.user_subjects import Brought, load_factory

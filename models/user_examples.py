@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from onnxparity.case import Subject
 from onnxparity.errors import SubjectError
-from onnxparity.given_inputs import InputSet, take
+from onnxparity.feeding.given_inputs import InputSet, take
 from onnxparity.models.user_signature import Value, example_feeds
 from onnxparity.plan import slug
 from onnxparity.protocols import Feeds

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from onnxparity.errors import RunError
+from onnxparity.feeding.values import feeds_digest
 from onnxparity.numerics.budget import vector_error
 from onnxparity.protocols import Array, Feeds, Outputs
 from onnxparity.runtimes.attention_op import Stepwise
@@ -28,7 +29,6 @@ from onnxparity.runtimes.promotion import MASK, Constant, rounded_when_stored
 from onnxparity.runtimes.quantised_ops import is_integer
 from onnxparity.runtimes.rounding_sizes import product_size, sizes, softmax_size
 from onnxparity.runtimes.scope import Step, Value
-from onnxparity.values import feeds_digest
 
 __all__ = ["constant_noise", "fingerprints", "noise"]
 

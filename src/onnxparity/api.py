@@ -10,15 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from onnxparity import expectations, feeds, invariants, plugins
+from onnxparity import expectations, invariants, plugins
 from onnxparity.errors import UsageError
-from onnxparity.pipeline import Explain, Listener, Settings, run
-from onnxparity.planning import QUICK_OPSETS, Options, keys, plan, served
-from onnxparity.probing import probe_all
+from onnxparity.feeding import feeds
+from onnxparity.planning.planner import QUICK_OPSETS, Options, keys, plan, served
+from onnxparity.planning.selection import OPERATOR_CASES, Selected, select
 from onnxparity.protocols import Availability
 from onnxparity.record import Report
-from onnxparity.selection import OPERATOR_CASES, Selected, select
-from onnxparity.worker import Worker
+from onnxparity.running.pipeline import Explain, Listener, Settings, run
+from onnxparity.running.probing import probe_all
+from onnxparity.running.worker import Worker
 
 __all__ = ["DEFAULT_DTYPES", "DEFAULT_OPSETS", "verify", "verify_with"]
 

@@ -1,6 +1,6 @@
 """Samples that were taken elsewhere, handed to pytest-benchmark as its own rounds.
 
-The samples come from worker processes that take turns (`onnxparity.timing`). pytest-benchmark times one
+The samples come from worker processes that take turns (`onnxparity.speed.timing`). pytest-benchmark times one
 function after the other in its own process, so its clock is replaced by the workers': each round moves the
 clock by the next sample.
 """

@@ -22,12 +22,12 @@ import torch
 
 from onnxparity import expectations
 from onnxparity.api import KNOWN_FAILURES
-from onnxparity.feeds import example
+from onnxparity.feeding.feeds import example
 from onnxparity.outcome import GREEN, Expectation, Verdict
-from onnxparity.planting import Field, Planted, PlantRequest, plant
-from onnxparity.schedule import run_all
-from onnxparity.selftest import excuses, fault_cells
-from onnxparity.subject_work import Found, SubjectWork
+from onnxparity.running.schedule import run_all
+from onnxparity.running.subject_work import Found, SubjectWork
+from onnxparity.selftesting.planting import Field, Planted, PlantRequest, plant
+from onnxparity.selftesting.selftest import excuses, fault_cells
 
 from .peers import PEERS, Case, Says
 

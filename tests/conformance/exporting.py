@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from onnxparity.export.dynamo import DynamoExporter
-from onnxparity.feeds import example
+from onnxparity.feeding.feeds import example
 from onnxparity.models import catalogue
 from onnxparity.plan import ArtifactKey
 

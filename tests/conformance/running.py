@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 
 from onnxparity.cli import main
-from onnxparity.jobs import JOBS
 from onnxparity.outcome import Status
+from onnxparity.running.jobs import JOBS
 
 __all__ = ["SCHEMA", "Here", "Ran", "cells", "cli"]
 

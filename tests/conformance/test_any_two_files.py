@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from onnxparity.examining import ExamineRequest, examine
 from onnxparity.export.given import read_given
+from onnxparity.judging.examining import ExamineRequest, examine
 from onnxparity.numerics.floats import named
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import Cell

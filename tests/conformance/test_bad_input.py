@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from onnxparity import api, selection
+from onnxparity import api
 from onnxparity.cli import main
+from onnxparity.planning import selection
 from onnxparity.protocols import Availability
 from tests.tiny_models import save_tiny
 

@@ -13,8 +13,8 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from onnxparity import selection
 from onnxparity.outcome import Status
+from onnxparity.planning import selection
 
 from .running import Here, cells, cli
 

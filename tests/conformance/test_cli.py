@@ -16,13 +16,14 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from onnxparity import __version__, environment, plugins, selection
+from onnxparity import __version__, environment, plugins
 from onnxparity import cli as module
 from onnxparity.cli import parser
 from onnxparity.commands import export as export_verb
 from onnxparity.commands import verify as verb
 from onnxparity.errors import UsageError
 from onnxparity.outcome import Status
+from onnxparity.planning import selection
 from tests.tiny_models import save_tiny
 
 from .running import Here, Ran, cells, cli

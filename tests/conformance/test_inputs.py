@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from onnxparity import selection
 from onnxparity.outcome import Status
+from onnxparity.planning import selection
 from onnxparity.protocols import Array
 from tests.tiny_models import save_tiny
 

@@ -6,7 +6,7 @@ from onnxparity import expectations, plugins
 from onnxparity.api import DEFAULT_DTYPES, DEFAULT_OPSETS, KNOWN_FAILURES
 from onnxparity.models import catalogue
 from onnxparity.outcome import Expectation, Status
-from onnxparity.planning import Options, Target, plan
+from onnxparity.planning.planner import Options, Target, plan
 
 EVERYTHING = Options(DEFAULT_OPSETS, DEFAULT_DTYPES, plugins.DEFAULT_RUNTIMES)
 

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnxparity import api, expectations, plugins, schedule, selection
+from onnxparity import api, expectations, plugins
 from onnxparity.api import KNOWN_CASE_FAILURES
 from onnxparity.export import operator_cases
 from onnxparity.export.operator_cases import OperatorCase
 from onnxparity.outcome import Status
+from onnxparity.planning import selection
+from onnxparity.running import schedule
 
 from .running import Here, Ran, cells, cli
 

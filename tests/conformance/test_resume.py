@@ -12,8 +12,8 @@ import pytest
 from onnxparity import environment
 from onnxparity.api import verify
 from onnxparity.outcome import Status, Verdict
-from onnxparity.pipeline import RESULTS, Listener
 from onnxparity.record import Report
+from onnxparity.running.pipeline import RESULTS, Listener
 from tests.tiny_models import save_tiny
 
 AFTER = 4

@@ -12,9 +12,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from onnxparity import selection
 from onnxparity.commands import export as export_verb
 from onnxparity.outcome import Status
+from onnxparity.planning import selection
 
 from .running import Here, Ran, cells, cli
 

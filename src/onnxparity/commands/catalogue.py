@@ -10,7 +10,7 @@ from pathlib import Path
 
 from onnxparity import gate
 from onnxparity.case import Axis, Subject
-from onnxparity.selection import OPERATOR_CASES, describe
+from onnxparity.planning.selection import OPERATOR_CASES, describe
 
 __all__ = ["show"]
 

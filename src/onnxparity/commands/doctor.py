@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from onnxparity import environment, gate, plugins
-from onnxparity.probing import probe_all
 from onnxparity.protocols import Availability
+from onnxparity.running.probing import probe_all
 
 __all__ = ["doctor"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from onnxparity import gate, invariants, plugins
 from onnxparity.case import Subject
-from onnxparity.diagnosing import FOLDER, reproductions
 from onnxparity.errors import SubjectError, UsageError
+from onnxparity.locating.diagnosing import FOLDER, reproductions
 from onnxparity.outcome import GREEN
 from onnxparity.plan import ArtifactKey, Cell, slug
 from onnxparity.record import Report, verdict_to_json

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from onnxparity import gate
 from onnxparity.artifact import Artifact
-from onnxparity.authoring import Authored, AuthorRequest, Refused
 from onnxparity.errors import UsageError
 from onnxparity.plan import ArtifactKey
-from onnxparity.schedule import EXPORT_LIMIT
-from onnxparity.selection import select
-from onnxparity.worker import Worker
+from onnxparity.planning.selection import select
+from onnxparity.running.authoring import Authored, AuthorRequest, Refused
+from onnxparity.running.schedule import EXPORT_LIMIT
+from onnxparity.running.worker import Worker
 
 __all__ = ["export"]
 

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bar
 
 from onnxparity.outcome import GREEN, Verdict
-from onnxparity.pipeline import Listener
+from onnxparity.running.pipeline import Listener
 
 __all__ = ["Progress"]
 

@@ -15,9 +15,9 @@ from onnxparity import expectations
 from onnxparity.api import KNOWN_FAILURES
 from onnxparity.commands.progress import Progress
 from onnxparity.errors import UsageError
-from onnxparity.scoring import EXPECTED_RANGE, Histogram, Score
-from onnxparity.selftest import Settings
-from onnxparity.selftest import selftest as run
+from onnxparity.selftesting.scoring import EXPECTED_RANGE, Histogram, Score
+from onnxparity.selftesting.selftest import Settings
+from onnxparity.selftesting.selftest import selftest as run
 
 __all__ = ["print_score", "selftest"]
 

@@ -14,8 +14,8 @@ from threading import Thread
 from onnxparity.api import verify_with
 from onnxparity.commands.report import write_all
 from onnxparity.errors import UsageError
-from onnxparity.pipeline import Listener
 from onnxparity.record import Report
+from onnxparity.running.pipeline import Listener
 
 __all__ = ["judge", "verify"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from onnxparity.case import Axis, TensorSpec
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 from onnxparity.invariants.setting import Setting, along, cut, lacks, widest
 from onnxparity.numerics.compare import Comparison, compare
 from onnxparity.outcome import Status

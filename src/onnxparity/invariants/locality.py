@@ -8,7 +8,7 @@ import numpy as np
 
 from onnxparity.case import OutputSpec, Subject, TensorSpec, parts_of
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 from onnxparity.invariants.setting import Setting, along, cut, cut_noise, lacks, redrawn
 from onnxparity.numerics.compare import Comparison
 from onnxparity.protocols import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxparity.case import Subject, TensorSpec
-from onnxparity.feeds import generator
+from onnxparity.feeding.feeds import generator
 from onnxparity.invariants.setting import Setting, lacks, taken
 from onnxparity.numerics.compare import Comparison
 from onnxparity.protocols import Array, Feeds, Outputs

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from onnxparity.case import FLOATING
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 from onnxparity.invariants.setting import Setting, lacks
 from onnxparity.numerics.budget import KAPPA
 from onnxparity.numerics.compare import Comparison

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnxparity.case import Subject, TensorSpec, size_of
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import generator
+from onnxparity.feeding.feeds import generator
 from onnxparity.numerics.budget import KAPPA, vector_error
 from onnxparity.numerics.compare import Comparison, compare
 from onnxparity.outcome import Status

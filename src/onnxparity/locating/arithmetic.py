@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from onnxparity import plugins
-from onnxparity.draws import CONFIRMING_DRAWS
 from onnxparity.errors import OnnxParityError
-from onnxparity.examining import Bench
-from onnxparity.given_outputs import with_storage
-from onnxparity.grid import Point
+from onnxparity.feeding.given_outputs import with_storage
+from onnxparity.judging.draws import CONFIRMING_DRAWS
+from onnxparity.judging.examining import Bench
 from onnxparity.locating.optimizers import Blame, blame
 from onnxparity.locating.overflow import overflow
 from onnxparity.locating.replaying import Inside, Part, Replay
@@ -28,6 +27,7 @@ from onnxparity.locating.requests import LocateRequest
 from onnxparity.locating.tensors import Judged, statistics
 from onnxparity.location import Location, Node, Origin, TensorStatistics
 from onnxparity.outcome import Status
+from onnxparity.planning.grid import Point
 
 __all__ = ["locate_arithmetic"]
 

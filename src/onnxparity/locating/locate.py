@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from onnxparity import plugins
 from onnxparity.errors import OnnxParityError
-from onnxparity.examining import Bench
+from onnxparity.judging.examining import Bench
 from onnxparity.locating.arithmetic import locate_arithmetic
 from onnxparity.locating.meaning import locate_meaning
 from onnxparity.locating.properties import locate_property

@@ -18,8 +18,7 @@ from typing import Literal
 import numpy as np
 
 from onnxparity.errors import OnnxParityError
-from onnxparity.examining import Bench
-from onnxparity.grid import Point
+from onnxparity.judging.examining import Bench
 from onnxparity.locating.choosing import Choice, choose
 from onnxparity.locating.counterpart import Counterpart, Finder
 from onnxparity.locating.differences import (
@@ -36,6 +35,7 @@ from onnxparity.locating.sides import Exhaustive, Side, Value, given, side_of
 from onnxparity.locating.unknown import unknown
 from onnxparity.location import Location, Node, Origin, TensorStatistics
 from onnxparity.numerics.budget import MEANING_FLOOR, allowance, vector_error
+from onnxparity.planning.grid import Point
 from onnxparity.protocols import Outputs
 
 __all__ = ["Found", "locate_meaning", "locate_sides"]

@@ -21,7 +21,7 @@ import numpy as np
 
 from onnxparity import plugins
 from onnxparity.artifact import Artifact
-from onnxparity.examining import Bench, ExamineRequest
+from onnxparity.judging.examining import Bench, ExamineRequest
 from onnxparity.locating.arithmetic import locate_arithmetic
 from onnxparity.locating.region import data_inputs
 from onnxparity.locating.requests import LocateRequest

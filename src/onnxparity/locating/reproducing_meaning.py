@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxparity.draws import CONFIRMING_DRAWS
 from onnxparity.errors import OnnxParityError
-from onnxparity.examining import Bench
-from onnxparity.grid import Point
+from onnxparity.judging.draws import CONFIRMING_DRAWS
+from onnxparity.judging.examining import Bench
 from onnxparity.locating.reproduction import Failing, write
 from onnxparity.locating.requests import LocateRequest
 from onnxparity.location import Node
 from onnxparity.numerics.budget import MEANING_FLOOR, allowance, vector_size
 from onnxparity.numerics.compare import no_noise
 from onnxparity.numerics.floats import cast
+from onnxparity.planning.grid import Point
 from onnxparity.protocols import Array, Feeds, Outputs, TracingSession
 
 __all__ = ["reproduce_meaning"]

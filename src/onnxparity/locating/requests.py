@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnxparity.case import Subject
-from onnxparity.examining import ExamineRequest
-from onnxparity.grid import Point
+from onnxparity.judging.examining import ExamineRequest
 from onnxparity.location import Node
 from onnxparity.outcome import Verdict
+from onnxparity.planning.grid import Point
 from onnxparity.protocols import Array, Feeds
 
 __all__ = ["Constant", "LocateRequest", "TraceRequest", "Traced", "TracedValue"]

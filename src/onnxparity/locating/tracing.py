@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnxparity.authoring import AuthorRequest, Built
 from onnxparity.locating.requests import Constant, Traced, TraceRequest
 from onnxparity.locating.sides import INPUT, PARAMETER, Leaf, traced
 from onnxparity.location import Node
 from onnxparity.protocols import Array
+from onnxparity.running.authoring import AuthorRequest, Built
 
 __all__ = ["trace"]
 

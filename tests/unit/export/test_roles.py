@@ -13,7 +13,7 @@ from onnxparity.case import Subject, TensorSpec
 from onnxparity.errors import UsageError
 from onnxparity.export.given import Given, read_given
 from onnxparity.export.roles import ANYWHERE, give_roles
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 
 WriteFile = Callable[..., Path]
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

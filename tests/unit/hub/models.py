@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from onnxparity.case import Axis, OutputSpec, Subject, TensorSpec
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 from onnxparity.invariants import Setting, check
 from onnxparity.numerics.compare import Comparison
 from onnxparity.protocols import Array, Feeds, Outputs

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from onnxparity import schedule
 from onnxparity.artifact import Artifact, FileInput
-from onnxparity.authoring import Authored, AuthorRequest, Refused
 from onnxparity.errors import OnnxParityError, WorkerCrashedError
-from onnxparity.examining import ExamineRequest, Placements, Started
+from onnxparity.feeding.references import References
+from onnxparity.judging.examining import ExamineRequest, Placements, Started
 from onnxparity.locating.requests import LocateRequest, Traced, TraceRequest
 from onnxparity.location import Location
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import Options, Target, plan, question_of
+from onnxparity.planning.planner import Options, Target, plan, question_of
 from onnxparity.protocols import Placement
-from onnxparity.references import References
-from onnxparity.schedule import Found, Slot, SubjectWork
+from onnxparity.running import schedule
+from onnxparity.running.authoring import Authored, AuthorRequest, Refused
+from onnxparity.running.schedule import Found, Slot, SubjectWork
 from tests.unit.hub.subjects import subject, verdict
 
 RUNTIMES = ("torch-float64", "torch-eager", "onnx-float64", "ort-cpu")

@@ -6,7 +6,7 @@ from threading import Event, get_ident
 
 import pytest
 
-from onnxparity.ahead import Ahead
+from onnxparity.judging.ahead import Ahead
 
 
 def test_an_item_is_prepared_when_it_is_reached_and_those_behind_it_are_begun() -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import onnxparity
-from onnxparity import api, plugins, probing
+from onnxparity import api, plugins
 from onnxparity.cli import parser
 from onnxparity.errors import InternalError, UsageError, WorkerCrashedError, WorkerTimeoutError
 from onnxparity.outcome import Status
-from onnxparity.pipeline import Listener, Settings
-from onnxparity.planning import QUICK_OPSETS, Options, Target
+from onnxparity.planning.planner import QUICK_OPSETS, Options, Target
+from onnxparity.planning.selection import Described, Selected
 from onnxparity.protocols import Availability
-from onnxparity.selection import Described, Selected
+from onnxparity.running import probing
+from onnxparity.running.pipeline import Listener, Settings
 from tests.unit.hub.scripted import FILE, artifact
 from tests.unit.hub.subjects import subject
 

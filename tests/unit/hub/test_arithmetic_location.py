@@ -13,8 +13,8 @@ import pytest
 from onnx import ModelProto
 
 from onnxparity import plugins
-from onnxparity.examining import Bench, ExamineRequest, examine
 from onnxparity.export.given import read_given
+from onnxparity.judging.examining import Bench, ExamineRequest, examine
 from onnxparity.locating import arithmetic
 from onnxparity.locating.arithmetic import locate_arithmetic
 from onnxparity.locating.requests import LocateRequest

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import ModelProto
 
-from onnxparity.examining import Bench, ExamineRequest, examine
 from onnxparity.export.given import read_given
+from onnxparity.judging.examining import Bench, ExamineRequest, examine
 from onnxparity.locating.reproducing_meaning import reproduce_meaning
 from onnxparity.locating.requests import LocateRequest
 from onnxparity.location import Node

@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from onnxparity import assuming
-from onnxparity.assuming import asked, flags, promised
 from onnxparity.case import Subject
 from onnxparity.errors import UsageError
 from onnxparity.export.given import read_given
+from onnxparity.planning import assuming
+from onnxparity.planning.assuming import asked, flags, promised
 from tests.tiny_models import save_tiny
 
 FLOAT, BOOL = TensorProto.FLOAT, TensorProto.BOOL

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxparity.beyond import refuses_or_agrees
 from onnxparity.errors import LoadError, RunError, SubjectError
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Status
+from onnxparity.planning.beyond import refuses_or_agrees
 
 AGREES = Comparison(Status.PASS, "agrees", 0.25)
 DIFFERS = Comparison(Status.MEANING, "differs", 7.0)

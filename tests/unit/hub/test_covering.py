@@ -8,7 +8,7 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnxparity.covering import Pair, Place, Row, pairs_of, pairwise
+from onnxparity.planning.covering import Pair, Place, Row, pairs_of, pairwise
 
 COLUMNS = {"a": ("1", "2", "3"), "b": ("1", "2", "3", "4"), "c": ("1", "2"), "d": ("1", "2", "3")}
 

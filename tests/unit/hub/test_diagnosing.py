@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxparity import diagnosing
-from onnxparity.diagnosing import FOLDER, GROUPS, MARKER, clear
 from onnxparity.errors import InternalError, WorkerTimeoutError
-from onnxparity.feeds import BEYOND
-from onnxparity.grid import Point
+from onnxparity.feeding.feeds import BEYOND
+from onnxparity.locating import diagnosing
+from onnxparity.locating.diagnosing import FOLDER, GROUPS, MARKER, clear
 from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Status, Verdict
 from onnxparity.plan import Cell
-from onnxparity.planning import Target, plan
-from onnxparity.schedule import Found, SubjectWork
+from onnxparity.planning.grid import Point
+from onnxparity.planning.planner import Target, plan
+from onnxparity.running.schedule import Found, SubjectWork
 from tests.unit.hub.scripted import (
     FILE,
     KEYS,

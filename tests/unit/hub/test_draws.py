@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from onnxparity.draws import CONFIRMING_DRAWS, DRAWS, FAR_WITHIN, FIRST_DRAWS, SERIES, larger, settled
+from onnxparity.judging.draws import CONFIRMING_DRAWS, DRAWS, FAR_WITHIN, FIRST_DRAWS, SERIES, larger, settled
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Status
 

@@ -12,15 +12,15 @@ import pytest
 from onnxparity import plugins
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
-from onnxparity.draws import CONFIRMING_DRAWS, DRAWS, FIRST_DRAWS
 from onnxparity.errors import LoadError, OnnxParityError, UnavailableError
-from onnxparity.examining import Bench, ExamineRequest, Placements, Started, examine
 from onnxparity.export.given import read_given
-from onnxparity.grid import Point
+from onnxparity.feeding.references import References, feeds_at, write_arrays, write_failure
+from onnxparity.judging.draws import CONFIRMING_DRAWS, DRAWS, FIRST_DRAWS
+from onnxparity.judging.examining import Bench, ExamineRequest, Placements, Started, examine
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import Cell
+from onnxparity.planning.grid import Point
 from onnxparity.protocols import Availability, Feeds, Outputs, Placement, Runtime, Session
-from onnxparity.references import References, feeds_at, write_arrays, write_failure
 from tests.tiny_models import save_tiny
 from tests.unit.hub.subjects import mask
 from tests.unit.hub.subjects import subject as subject_of

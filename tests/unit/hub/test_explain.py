@@ -14,13 +14,13 @@ from onnxparity import gate
 from onnxparity.cli import parser
 from onnxparity.commands import explain as command
 from onnxparity.commands import verify as verifying
-from onnxparity.diagnosing import FOLDER, MARKER
 from onnxparity.errors import UsageError
+from onnxparity.locating.diagnosing import FOLDER, MARKER
 from onnxparity.location import Location, Node
 from onnxparity.outcome import Status, Verdict
-from onnxparity.pipeline import Listener
 from onnxparity.plan import ArtifactKey
 from onnxparity.record import Report, summarise
+from onnxparity.running.pipeline import Listener
 from tests.unit.hub.subjects import cell, subject, verdict
 
 NAME = "new-file-18-float32-onnx-float64-b2-t17-normal"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from onnxparity.case import Axis, AxisRole, MaskMeaning, Subject, TensorSpec
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import (
+from onnxparity.feeding.feeds import (
     BEYOND,
     EXAMPLE_SIZES,
     LATE,

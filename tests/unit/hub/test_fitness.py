@@ -13,7 +13,7 @@ from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
 from onnxparity.errors import LintError
 from onnxparity.export.given import read_given
-from onnxparity.fitness import refuse_unfit
+from onnxparity.judging.fitness import refuse_unfit
 from onnxparity.plan import Cell
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onnxparity.case import Subject, TensorSpec
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 from onnxparity.numerics.floats import DIGITS, cast, is_float, lowest, named
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from onnxparity.case import Axis, Subject, TensorSpec
 from onnxparity.errors import UsageError
-from onnxparity.given_inputs import InputSet, by_regime, read_npz, set_name, take
+from onnxparity.feeding.given_inputs import InputSet, by_regime, read_npz, set_name, take
 from onnxparity.protocols import Array
 from tests.unit.hub.subjects import BATCH, PAST, SEQUENCE, mask, subject
 

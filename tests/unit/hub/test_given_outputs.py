@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from onnxparity.given_outputs import against_given, misfit, with_storage
+from onnxparity.feeding.given_outputs import against_given, misfit, with_storage
 from onnxparity.numerics.compare import compare
 from onnxparity.outcome import Status
 from onnxparity.protocols import Array, Outputs

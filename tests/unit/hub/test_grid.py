@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnxparity import grid
 from onnxparity.case import Axis, AxisRole, Subject, TensorSpec, parse_shape, shape_id
 from onnxparity.errors import UsageError
-from onnxparity.feeds import BEYOND, regimes, stays_finite, tells
+from onnxparity.feeding.feeds import BEYOND, regimes, stays_finite, tells
+from onnxparity.planning import grid
 from tests.unit.hub.subjects import BATCH, PAST, SEQUENCE, SOURCE, mask, subject
 
 ALL = subject(

@@ -10,12 +10,12 @@ import pytest
 from onnxparity import errors
 from onnxparity.cli import parser
 from onnxparity.errors import OnnxParityError
-from onnxparity.feeds import OVERFLOW
-from onnxparity.judge import STATUS_OF, command, failed, judged
+from onnxparity.feeding.feeds import OVERFLOW
+from onnxparity.judging.judge import STATUS_OF, command, failed, judged
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Status
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import Options, Target, plan
+from onnxparity.planning.planner import Options, Target, plan
 from tests.unit.hub.subjects import KEY, cell, subject
 
 STATUSES = {

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from onnxparity import latency
 from onnxparity.artifact import Artifact
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import Options, Target
+from onnxparity.planning.planner import Options, Target
+from onnxparity.planning.selection import Described, Selected
 from onnxparity.record import Latency
-from onnxparity.selection import Described, Selected
-from onnxparity.timing import Series, TimeRequest
-from onnxparity.worker import Worker
+from onnxparity.running.worker import Worker
+from onnxparity.speed import latency
+from onnxparity.speed.timing import Series, TimeRequest
 from tests.unit.hub.scripted import FILE, KEYS, artifact
 from tests.unit.hub.subjects import subject, verdict
 

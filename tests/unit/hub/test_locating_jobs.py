@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxparity.authoring import AuthorRequest, author
 from onnxparity.case import Subject
-from onnxparity.examining import Bench, ExamineRequest, examine
 from onnxparity.export.given import read_given
-from onnxparity.grid import Point
-from onnxparity.jobs import JOBS
+from onnxparity.feeding.references import References
+from onnxparity.judging.examining import Bench, ExamineRequest, examine
 from onnxparity.locating.requests import LocateRequest, Traced, TraceRequest
 from onnxparity.location import Location
 from onnxparity.models import catalogue
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import Cell
-from onnxparity.references import References
+from onnxparity.planning.grid import Point
+from onnxparity.running.authoring import AuthorRequest, author
+from onnxparity.running.jobs import JOBS
 from tests.conformance.exporting import export
 from tests.unit.hub.locating_cases import replaced, saved
 

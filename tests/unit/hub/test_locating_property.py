@@ -9,8 +9,8 @@ import pytest
 from onnx import ModelProto, NodeProto, helper
 
 from onnxparity.case import Subject, TensorSpec
-from onnxparity.examining import Bench, ExamineRequest
-from onnxparity.judge import judged
+from onnxparity.judging.examining import Bench, ExamineRequest
+from onnxparity.judging.judge import judged
 from onnxparity.locating.locate import locate
 from onnxparity.locating.requests import LocateRequest
 from onnxparity.location import Location

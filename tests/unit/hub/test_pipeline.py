@@ -9,19 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from onnxparity import environment, pipeline
+from onnxparity import environment
 from onnxparity.artifact import Artifact
-from onnxparity.diagnosing import FOLDER, MARKER
 from onnxparity.errors import UsageError
+from onnxparity.locating.diagnosing import FOLDER, MARKER
 from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Status, Verdict
-from onnxparity.pipeline import Explain, Listener, Settings
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import Options, Target
+from onnxparity.planning.planner import Options, Target
+from onnxparity.planning.selection import Described, Selected
 from onnxparity.protocols import Placement
 from onnxparity.record import Latency, Report
-from onnxparity.schedule import Found, SubjectWork
-from onnxparity.selection import Described, Selected
+from onnxparity.running import pipeline
+from onnxparity.running.pipeline import Explain, Listener, Settings
+from onnxparity.running.schedule import Found, SubjectWork
 from tests.unit.hub.scripted import FILE, PLACED, artifact
 from tests.unit.hub.subjects import subject, verdict
 

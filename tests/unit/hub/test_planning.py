@@ -6,14 +6,15 @@ import dataclasses
 
 import pytest
 
-from onnxparity import grid, invariants, plugins
+from onnxparity import invariants, plugins
 from onnxparity.case import Subject, TensorSpec
 from onnxparity.errors import UsageError
-from onnxparity.feeds import BEYOND, FILLS, MASK_PATTERNS, OVERFLOW, SCALES, regimes, stays_finite
-from onnxparity.grid import Point
+from onnxparity.feeding.feeds import BEYOND, FILLS, MASK_PATTERNS, OVERFLOW, SCALES, regimes, stays_finite
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell, slug
-from onnxparity.planning import Options, Target, keys, plan, question_of, reconcile
+from onnxparity.planning import grid
+from onnxparity.planning.grid import Point
+from onnxparity.planning.planner import Options, Target, keys, plan, question_of, reconcile
 from onnxparity.record import verdict_from_json, verdict_to_json
 from tests.unit.hub.subjects import BATCH, KEY, SEQUENCE, cell, mask, subject, verdict
 

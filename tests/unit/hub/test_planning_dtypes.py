@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from onnxparity import grid
 from onnxparity.case import parse_shape
 from onnxparity.plan import ArtifactKey
-from onnxparity.planning import HEAVY, LARGE, MOST_POSITIONS, Options, Target, plan
+from onnxparity.planning import grid
+from onnxparity.planning.planner import HEAVY, LARGE, MOST_POSITIONS, Options, Target, plan
 from tests.unit.hub.subjects import subject
 
 RUNTIMES = ("torch-eager", "onnx-float64", "onnx-spec", "ort-cpu", "ort-cpu-basic", "ort-cuda")

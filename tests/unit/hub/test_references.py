@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import draw
-from onnxparity.grid import Point
-from onnxparity.references import References, feeds_at, read_arrays, write_arrays, write_failure
+from onnxparity.feeding.feeds import draw
+from onnxparity.feeding.references import References, feeds_at, read_arrays, write_arrays, write_failure
+from onnxparity.planning.grid import Point
 from tests.unit.hub.subjects import subject
 
 POINT = Point("b2-t5", "normal")

@@ -16,11 +16,11 @@ from onnxparity.errors import (
     WorkerCrashedError,
     WorkerTimeoutError,
 )
-from onnxparity.grid import Point
+from onnxparity.feeding.references import References, write_arrays
 from onnxparity.outcome import Status
-from onnxparity.planning import Target, plan
-from onnxparity.references import References, write_arrays
-from onnxparity.schedule import SubjectWork
+from onnxparity.planning.grid import Point
+from onnxparity.planning.planner import Target, plan
+from onnxparity.running.schedule import SubjectWork
 from tests.unit.hub.scripted import (
     FILE,
     KEYS,

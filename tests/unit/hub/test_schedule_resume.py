@@ -12,8 +12,8 @@ import pytest
 
 from onnxparity.errors import ExportError, WorkerCrashedError
 from onnxparity.outcome import Status, Verdict
-from onnxparity.planning import Target, plan
-from onnxparity.schedule import Found, Slot, SubjectWork, run_all
+from onnxparity.planning.planner import Target, plan
+from onnxparity.running.schedule import Found, Slot, SubjectWork, run_all
 from tests.unit.hub.scripted import (
     FILE,
     KEYS,

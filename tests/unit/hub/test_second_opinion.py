@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from onnxparity.judging.second_opinion import with_eager
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey
-from onnxparity.second_opinion import with_eager
 from tests.unit.hub.subjects import EXPECTED, cell, verdict
 
 EAGER = ArtifactKey("subject", "torch", None, "float32")

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxparity import selection
 from onnxparity.artifact import FileInput
 from onnxparity.case import Subject, TensorSpec
 from onnxparity.errors import SubjectError, UsageError, WorkerCrashedError
-from onnxparity.grid import Point
+from onnxparity.planning import selection
+from onnxparity.planning.grid import Point
+from onnxparity.planning.selection import Described, DescribeRequest, Selected, describe, select
 from onnxparity.protocols import Feeds
-from onnxparity.selection import Described, DescribeRequest, Selected, describe, select
 from tests.unit.hub.scripted import FILE, artifact
 from tests.unit.hub.subjects import subject
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from onnxparity.errors import RunError, UsageError
-from onnxparity.jobs import JOBS
 from onnxparity.location import Location, Node
 from onnxparity.numerics import compare
 from onnxparity.outcome import Expectation, OutputMetrics, Status
-from onnxparity.pipeline import Listener
-from onnxparity.planning import Target
-from onnxparity.planting import SHOWN, Planted, Unplanted, Where
+from onnxparity.planning.planner import Target
 from onnxparity.protocols import Array
-from onnxparity.scoring import Clean, Fault, Histogram, Near, Score, judge_fault, lacking, unplanted
-from onnxparity.selftest import Settings, clean_cells, excuses, fault_cells, selftest
-from onnxparity.worker import Worker
+from onnxparity.running.jobs import JOBS
+from onnxparity.running.pipeline import Listener
+from onnxparity.running.worker import Worker
+from onnxparity.selftesting.planting import SHOWN, Planted, Unplanted, Where
+from onnxparity.selftesting.scoring import Clean, Fault, Histogram, Near, Score, judge_fault, lacking, unplanted
+from onnxparity.selftesting.selftest import Settings, clean_cells, excuses, fault_cells, selftest
 from tests.unit.hub.scripted import FILE, artifact
 from tests.unit.hub.subjects import cell, subject, verdict
 

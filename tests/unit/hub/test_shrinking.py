@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnxparity.case import Axis, Subject, TensorSpec, parse_shape, shape_id
-from onnxparity.shrinking import TRIES, Shrunk, shrink, size_of
+from onnxparity.locating.shrinking import TRIES, Shrunk, shrink, size_of
 from tests.unit.hub.subjects import BATCH, SEQUENCE, subject
 
 WITH_PAST = subject(

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnxparity import plugins
 from onnxparity.artifact import Artifact
-from onnxparity.examining import ExamineRequest, examine
 from onnxparity.export.given import read_given
+from onnxparity.judging.examining import ExamineRequest, examine
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import Cell
 from onnxparity.protocols import TF32, Availability, Feeds, Outputs, Placement, Runtime, Session

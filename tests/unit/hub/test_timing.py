@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxparity import timing
 from onnxparity.artifact import Artifact
 from onnxparity.case import Axis
 from onnxparity.errors import LoadError, RunError, SubjectError
 from onnxparity.export.given import read_given
-from onnxparity.timing import TimeRequest, curve, interleave, percentiles, time_blocks
-from onnxparity.worker import Worker
+from onnxparity.running.worker import Worker
+from onnxparity.speed import timing
+from onnxparity.speed.timing import TimeRequest, curve, interleave, percentiles, time_blocks
 from tests.tiny_models import save_tiny
 from tests.unit.hub.subjects import SEQUENCE, subject
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onnxparity import environment, values
+from onnxparity import environment
+from onnxparity.feeding import values
+from onnxparity.feeding.values import Values, feeds_digest
 from onnxparity.numerics.floats import named
 from onnxparity.protocols import Outputs
-from onnxparity.values import Values, feeds_digest
 
 ARRAYS: Outputs = {"y": np.array([[1.5, np.nan]]), "file": np.array(3), "flag": np.array([True])}
 

@@ -16,13 +16,13 @@ import psutil
 import pytest
 from onnx import helper
 
-from onnxparity import worker as module
 from onnxparity.artifact import Artifact, FileInput
 from onnxparity.errors import InternalError, OnnxParityError, UsageError, WorkerCrashedError, WorkerTimeoutError
-from onnxparity.examining import ExamineRequest
+from onnxparity.judging.examining import ExamineRequest
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey
-from onnxparity.worker import Worker
+from onnxparity.running import worker as module
+from onnxparity.running.worker import Worker
 from tests.unit.hub.subjects import WIDTH, cell, subject
 
 LIMIT = 60.0
@@ -337,7 +337,7 @@ def test_a_worker_that_judges_never_loads_torch(worker: Worker, tmp_path: Path) 
     verdicts = [v for v in worker.call("examine", request, limit=LIMIT) if isinstance(v, Verdict)]
     assert [(v.cell, v.status) for v in verdicts] == [(c, Status.PASS) for c in cells]
     found = ask(worker, "modules", ())
-    assert {"onnxruntime", "onnxparity.examining", "onnxparity.runtimes.onnx_float64"} <= set(found)
+    assert {"onnxruntime", "onnxparity.judging.examining", "onnxparity.runtimes.onnx_float64"} <= set(found)
     assert not [name for name in found if str(name).split(".")[0] == "torch"]
 
 

@@ -24,7 +24,7 @@ def count(limit: int) -> Iterator[int]:
 
 def modules(jobs: tuple[tuple[str, object], ...]) -> Iterator[str]:
     """Names of what is loaded after these jobs ran here."""
-    from onnxparity.jobs import JOBS
+    from onnxparity.running.jobs import JOBS
 
     for job, request in jobs:
         list(JOBS[job](request))

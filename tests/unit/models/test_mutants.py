@@ -12,17 +12,17 @@ import torch
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from torch import Tensor, nn
 
-from onnxparity import grid
 from onnxparity.case import Subject, parse_shape
 from onnxparity.errors import UsageError
-from onnxparity.feeds import draw
+from onnxparity.feeding.feeds import draw
 from onnxparity.location import Node
 from onnxparity.models import catalogue, graph_faults
 from onnxparity.models import faults_quantised as int8
 from onnxparity.models.fault import Mutant, changed_lines, instead, lines_with, setting, tensor
 from onnxparity.models.mutants import MUTANTS, QUICK, planted
 from onnxparity.models.norms import LayerNorm
-from onnxparity.planting import Where, names_it
+from onnxparity.planning import grid
+from onnxparity.selftesting.planting import Where, names_it
 
 IN_MODULE = [m for m in MUTANTS if m.form == "module"]
 NAMED_BY_THE_ISSUE = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from onnxparity import feeds
+from onnxparity.feeding import feeds
 from onnxparity.models import oracles, oracles_attention
 from onnxparity.models.catalogue import find
 from onnxparity.models.entry import Weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from onnxparity import feeds
+from onnxparity.feeding import feeds
 from onnxparity.models.catalogue import find
 from tests.unit.models.feeding import DRAWN, run, shapes
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram
 
-from onnxparity import feeds
 from onnxparity.case import Subject
+from onnxparity.feeding import feeds
 from onnxparity.models.catalogue import find
 from tests.unit.models.feeding import DRAWN, LIMIT, arguments, distance, run, shapes
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxparity.arrays import read_arrays, write_arrays
 from onnxparity.case import Subject, parse_shape
 from onnxparity.errors import SubjectError
-from onnxparity.feeds import draw, regimes
-from onnxparity.grid import Point
+from onnxparity.feeding.arrays import read_arrays, write_arrays
+from onnxparity.feeding.feeds import draw, regimes
+from onnxparity.planning.grid import Point
 from onnxparity.protocols import Feeds, Outputs
 
 __all__ = ["References", "feeds_at", "read_arrays", "write_arrays"]

@@ -13,22 +13,23 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from onnxparity import __version__, diagnosing, environment, expectations, gate
+from onnxparity import __version__, environment, expectations, gate
 from onnxparity.artifact import Artifact
 from onnxparity.errors import UsageError
+from onnxparity.feeding.given_inputs import PREFIX
 from onnxparity.gate import NO_EVIDENCE
-from onnxparity.given_inputs import PREFIX
-from onnxparity.latency import measure
+from onnxparity.judging.second_opinion import with_eager
+from onnxparity.locating import diagnosing
 from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Status, Verdict
 from onnxparity.plan import Cell
-from onnxparity.planning import Options, plan, reconcile
+from onnxparity.planning.planner import Options, plan, reconcile
+from onnxparity.planning.selection import Selected
 from onnxparity.protocols import Availability, Placement
 from onnxparity.record import Report, summarise, verdict_from_json, verdict_to_json
-from onnxparity.schedule import Found, SubjectWork, run_all
-from onnxparity.second_opinion import with_eager
-from onnxparity.selection import Selected
-from onnxparity.worker import Worker
+from onnxparity.running.schedule import Found, SubjectWork, run_all
+from onnxparity.running.worker import Worker
+from onnxparity.speed.latency import measure
 
 __all__ = ["Explain", "Listener", "Settings", "run"]
 

@@ -12,11 +12,11 @@ from onnxparity.artifact import Artifact
 from onnxparity.case import shape_id
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey
-from onnxparity.planning import Options
+from onnxparity.planning.planner import Options
+from onnxparity.planning.selection import Selected
 from onnxparity.record import Latency
-from onnxparity.selection import Selected
-from onnxparity.timing import Series, TimeRequest, curve, interleave, percentiles
-from onnxparity.worker import Worker
+from onnxparity.running.worker import Worker
+from onnxparity.speed.timing import Series, TimeRequest, curve, interleave, percentiles
 
 __all__ = ["measure"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from onnxparity.gate import CONFORMS, DOES_NOT, INCOMPLETE, NO_EVIDENCE
 from onnxparity.location import Location
 from onnxparity.outcome import GREEN, Status, Verdict
-from onnxparity.planting import Planted, Unplanted, names_it
+from onnxparity.selftesting.planting import Planted, Unplanted, names_it
 
 __all__ = [
     "EDGES",

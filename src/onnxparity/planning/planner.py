@@ -9,14 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from onnxparity import grid, invariants, plugins
+from onnxparity import invariants, plugins
 from onnxparity.case import Subject, parse_shape
 from onnxparity.errors import UsageError
-from onnxparity.feeds import BEYOND, regimes, stays_finite
-from onnxparity.grid import Point
-from onnxparity.judge import command
+from onnxparity.feeding.feeds import BEYOND, regimes, stays_finite
+from onnxparity.judging.judge import command
 from onnxparity.outcome import Question, Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
+from onnxparity.planning import grid
+from onnxparity.planning.grid import Point
 
 __all__ = ["Options", "Target", "keys", "plan", "question_of", "reconcile", "served"]
 

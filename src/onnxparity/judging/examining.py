@@ -15,25 +15,25 @@ from typing import TypeVar
 import numpy as np
 
 from onnxparity import invariants, plugins
-from onnxparity.ahead import Ahead
 from onnxparity.artifact import Artifact
-from onnxparity.beyond import refuses_or_agrees
 from onnxparity.case import Subject, parse_shape
-from onnxparity.draws import CONFIRMING_DRAWS, DRAWS, FIRST_DRAWS, SERIES, larger, settled
 from onnxparity.errors import LoadError, SubjectError
-from onnxparity.feeds import BEYOND, regimes
-from onnxparity.fitness import refuse_unfit
-from onnxparity.given_outputs import against_given, misfit, with_storage
-from onnxparity.grid import Point
-from onnxparity.judge import judged
+from onnxparity.feeding.feeds import BEYOND, regimes
+from onnxparity.feeding.given_outputs import against_given, misfit, with_storage
+from onnxparity.feeding.references import References, feeds_at
+from onnxparity.feeding.values import Values, feeds_digest
+from onnxparity.judging.ahead import Ahead
+from onnxparity.judging.draws import CONFIRMING_DRAWS, DRAWS, FIRST_DRAWS, SERIES, larger, settled
+from onnxparity.judging.fitness import refuse_unfit
+from onnxparity.judging.judge import judged
 from onnxparity.numerics.budget import DOUBLE_FLOOR, MEANING_FLOOR
 from onnxparity.numerics.compare import Comparison, compare, further_apart, no_noise
 from onnxparity.numerics.floats import DIGITS, cast
 from onnxparity.outcome import Question, Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
+from onnxparity.planning.beyond import refuses_or_agrees
+from onnxparity.planning.grid import Point
 from onnxparity.protocols import TF32, CoarseProducts, ExactSession, Feeds, Outputs, Placement, Session
-from onnxparity.references import References, feeds_at
-from onnxparity.values import Values, feeds_digest
 
 __all__ = ["ExamineRequest", "Placements", "Started", "examine"]
 

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from onnxparity import invariants
-from onnxparity.authoring import AuthorRequest
 from onnxparity.case import Subject, parse_shape
 from onnxparity.errors import InternalError, OnnxParityError, UsageError
-from onnxparity.examining import ExamineRequest
-from onnxparity.feeds import tells
-from onnxparity.grid import Point
-from onnxparity.grouping import LOCATED, Group, group
+from onnxparity.feeding.feeds import tells
+from onnxparity.judging.examining import ExamineRequest
+from onnxparity.locating.grouping import LOCATED, Group, group
 from onnxparity.locating.requests import LocateRequest, Traced, TraceRequest
+from onnxparity.locating.shrinking import Shrunk, Sizes, shrink, size_of
 from onnxparity.location import Location
 from onnxparity.outcome import Verdict
 from onnxparity.plan import ArtifactKey
-from onnxparity.shrinking import Shrunk, Sizes, shrink, size_of
+from onnxparity.planning.grid import Point
+from onnxparity.running.authoring import AuthorRequest
 
 __all__ = ["FOLDER", "GROUPS", "Diagnoser", "clear", "reproductions"]
 

@@ -1,6 +1,6 @@
 """Worker processes: native runtimes can abort a process, so nothing of theirs runs in ours.
 
-    python -m onnxparity.worker ADDRESS
+    python -m onnxparity.running.worker ADDRESS
 
 A worker takes jobs (see `jobs`) and streams what they yield. One that dies or overruns its limit is
 an error of the item it was working on; the caller starts another and goes on.
@@ -131,7 +131,7 @@ class Worker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process, closed in close()
         with Listener(authkey=key) as listener:
             process = self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "onnxparity.worker", str(listener.address)],
+                [sys.executable, "-P", "-m", "onnxparity.running.worker", str(listener.address)],
                 env=_environment(self._threads) | {KEY_VARIABLE: key.hex()},
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
@@ -228,7 +228,7 @@ def _answers(job: str, request: Any) -> Iterator[bytes]:  # Any: each job has it
 
 def _find(job: str) -> Any:  # Any: a function of one request
     """The job of that name, or the function of that dotted path."""
-    from onnxparity.jobs import JOBS
+    from onnxparity.running.jobs import JOBS
 
     module, colon, function = job.partition(":")
     return getattr(importlib.import_module(module), function) if colon else JOBS[job]

@@ -16,19 +16,27 @@ from types import TracebackType
 
 from onnxparity import plugins
 from onnxparity.artifact import Artifact
-from onnxparity.authoring import Authored, AuthorRequest, Refused
 from onnxparity.case import Subject
-from onnxparity.diagnosing import Diagnoser
 from onnxparity.errors import LintError, OnnxParityError, WorkerCrashedError, WorkerTimeoutError
-from onnxparity.examining import ExamineRequest, Placements, Started
-from onnxparity.judge import failed
+from onnxparity.feeding.references import References
+from onnxparity.judging.examining import ExamineRequest, Placements, Started
+from onnxparity.judging.judge import failed
+from onnxparity.locating.diagnosing import Diagnoser
 from onnxparity.location import Location
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import question_of
-from onnxparity.references import References
-from onnxparity.subject_work import Found, SubjectWork, basis_of, is_red, lost_references, reference_points, request_of
-from onnxparity.worker import Worker
+from onnxparity.planning.planner import question_of
+from onnxparity.running.authoring import Authored, AuthorRequest, Refused
+from onnxparity.running.subject_work import (
+    Found,
+    SubjectWork,
+    basis_of,
+    is_red,
+    lost_references,
+    reference_points,
+    request_of,
+)
+from onnxparity.running.worker import Worker
 
 __all__ = ["Found", "Slot", "SubjectWork", "run_all"]
 

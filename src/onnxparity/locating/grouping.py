@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from onnxparity.examining import ExamineRequest
-from onnxparity.feeds import BEYOND
+from onnxparity.feeding.feeds import BEYOND
+from onnxparity.judging.examining import ExamineRequest
+from onnxparity.locating.shrinking import size_of
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, slug
-from onnxparity.shrinking import size_of
 
 __all__ = ["LOCATED", "Group", "group"]
 

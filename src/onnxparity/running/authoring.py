@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onnxparity.artifact import Artifact
-from onnxparity.assuming import flags, promised
 from onnxparity.case import Subject
-from onnxparity.draws import DRAWS, SERIES, larger, settled
 from onnxparity.errors import ExportError, OnnxParityError, SubjectError
-from onnxparity.examining import Started
-from onnxparity.fitness import TRAINING
-from onnxparity.given_inputs import by_regime, read_npz, take
-from onnxparity.grid import Point
-from onnxparity.judge import judged
+from onnxparity.feeding.given_inputs import by_regime, read_npz, take
+from onnxparity.feeding.references import References, feeds_at, write_arrays, write_failure
+from onnxparity.feeding.values import Values, feeds_digest
+from onnxparity.judging.draws import DRAWS, SERIES, larger, settled
+from onnxparity.judging.examining import Started
+from onnxparity.judging.fitness import TRAINING
+from onnxparity.judging.judge import judged
 from onnxparity.numerics.compare import Comparison, compare, further_apart, no_noise
 from onnxparity.numerics.floats import cast
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import ArtifactKey, Cell, slug
+from onnxparity.planning.assuming import flags, promised
+from onnxparity.planning.grid import Point
+from onnxparity.planning.selection import OPERATOR_CASES, Described, DescribeRequest
 from onnxparity.protocols import Feeds, Outputs
-from onnxparity.references import References, feeds_at, write_arrays, write_failure
-from onnxparity.selection import OPERATOR_CASES, Described, DescribeRequest
-from onnxparity.values import Values, feeds_digest
 
 if TYPE_CHECKING:
     from torch import nn

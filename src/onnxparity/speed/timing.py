@@ -19,8 +19,8 @@ import numpy as np
 from onnxparity.artifact import Artifact
 from onnxparity.case import Axis, Subject, parse_shape
 from onnxparity.errors import OnnxParityError
-from onnxparity.feeds import draw
-from onnxparity.worker import Worker
+from onnxparity.feeding.feeds import draw
+from onnxparity.running.worker import Worker
 
 __all__ = ["Series", "TimeRequest", "curve", "interleave", "percentiles", "time_blocks"]
 

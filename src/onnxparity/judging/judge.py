@@ -15,7 +15,7 @@ from onnxparity.errors import (
     SubjectError,
     UnavailableError,
 )
-from onnxparity.feeds import stays_finite
+from onnxparity.feeding.feeds import stays_finite
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Question, Status, Verdict
 from onnxparity.plan import Cell

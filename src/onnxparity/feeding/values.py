@@ -16,15 +16,15 @@ from threading import Lock
 import numpy as np
 
 from onnxparity import environment
-from onnxparity.arrays import read_arrays, storable, write_arrays
 from onnxparity.cache import CacheDir
+from onnxparity.feeding.arrays import read_arrays, storable, write_arrays
 from onnxparity.protocols import Feeds, Outputs
 
 __all__ = ["Values", "feeds_digest"]
 
 KIND = "values"
 SUFFIX = ".npz"
-EVALUATORS = ("runtimes", "numerics", "feeds.py")
+EVALUATORS = ("runtimes", "numerics", "feeding/feeds.py")
 """What decides a value, below this package's folder."""
 
 
@@ -92,7 +92,7 @@ def feeds_digest(feeds: Feeds) -> str:
 def _evaluators() -> str:
     """Of the sources that evaluate, and the versions under them."""
     digest = hashlib.sha256(repr(sorted(environment.versions().items())).encode())
-    here = Path(__file__).parent
+    here = Path(__file__).parent.parent
     for name in EVALUATORS:
         path = here / name
         for source in sorted(path.rglob("*.py")) if path.is_dir() else [path]:

@@ -12,9 +12,9 @@ from functools import cache
 from math import prod
 
 from onnxparity.case import Axis, AxisRole, Subject, parse_shape, shape_id
-from onnxparity.covering import Place, pairwise
 from onnxparity.errors import UsageError
-from onnxparity.feeds import BEYOND, generator, regimes, tells
+from onnxparity.feeding.feeds import BEYOND, generator, regimes, tells
+from onnxparity.planning.covering import Place, pairwise
 
 __all__ = ["Point", "beyond", "core", "full", "given", "lighter", "share"]
 

@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from onnxparity import grid, invariants, plugins
+from onnxparity import invariants, plugins
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject, parse_shape, parts_of
 from onnxparity.errors import UsageError
-from onnxparity.examining import Bench, ExamineRequest
-from onnxparity.judge import judged
+from onnxparity.judging.examining import Bench, ExamineRequest
+from onnxparity.judging.judge import judged
 from onnxparity.outcome import Status, Verdict
 from onnxparity.plan import Cell
+from onnxparity.planning import grid
 
 __all__ = ["asked", "flags", "promised"]
 

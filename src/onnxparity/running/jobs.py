@@ -15,19 +15,19 @@ Job = Callable[[Any], Iterator[Any]]  # Any: each job has its own request and it
 
 
 def _describe(request: Any) -> Iterator[Any]:
-    from onnxparity.authoring import describe
+    from onnxparity.running.authoring import describe
 
     return describe(request)
 
 
 def _author(request: Any) -> Iterator[Any]:
-    from onnxparity.authoring import author
+    from onnxparity.running.authoring import author
 
     return author(request)
 
 
 def _examine(request: Any) -> Iterator[Any]:
-    from onnxparity.examining import examine
+    from onnxparity.judging.examining import examine
 
     return examine(request)
 
@@ -45,13 +45,13 @@ def _locate(request: Any) -> Iterator[Any]:
 
 
 def _plant(request: Any) -> Iterator[Any]:
-    from onnxparity.planting import plant
+    from onnxparity.selftesting.planting import plant
 
     return plant(request)
 
 
 def _time(request: Any) -> Iterator[Any]:
-    from onnxparity.timing import time_blocks
+    from onnxparity.speed.timing import time_blocks
 
     return time_blocks(request)
 

@@ -11,20 +11,21 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from onnxparity import expectations, grid, plugins
+from onnxparity import expectations, plugins
 from onnxparity.case import Subject
-from onnxparity.feeds import stays_finite
+from onnxparity.feeding.feeds import stays_finite
 from onnxparity.location import Location
 from onnxparity.outcome import Expectation, Verdict
-from onnxparity.pipeline import Listener
 from onnxparity.plan import ArtifactKey, Cell
-from onnxparity.planning import LARGE, Target, reconcile
-from onnxparity.planting import Planted, PlantRequest, Unplanted
-from onnxparity.schedule import run_all
-from onnxparity.scoring import Clean, Fault, Score, judge_fault, lacking, unplanted
-from onnxparity.selection import Described, DescribeRequest
-from onnxparity.subject_work import Found, SubjectWork
-from onnxparity.worker import Worker
+from onnxparity.planning import grid
+from onnxparity.planning.planner import LARGE, Target, reconcile
+from onnxparity.planning.selection import Described, DescribeRequest
+from onnxparity.running.pipeline import Listener
+from onnxparity.running.schedule import run_all
+from onnxparity.running.subject_work import Found, SubjectWork
+from onnxparity.running.worker import Worker
+from onnxparity.selftesting.planting import Planted, PlantRequest, Unplanted
+from onnxparity.selftesting.scoring import Clean, Fault, Score, judge_fault, lacking, unplanted
 
 __all__ = ["FAULT_RUNTIMES", "Settings", "clean_cells", "excuses", "fault_cells", "selftest"]
 

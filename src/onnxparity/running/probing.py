@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from onnxparity import environment, plugins
 from onnxparity.errors import OnnxParityError
 from onnxparity.protocols import Availability
-from onnxparity.worker import Worker
+from onnxparity.running.worker import Worker
 
 __all__ = ["probe_all"]
 

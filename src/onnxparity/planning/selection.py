@@ -11,10 +11,10 @@ from onnxparity import invariants
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject, shape_id
 from onnxparity.errors import SubjectError, UsageError, WorkerCrashedError, WorkerTimeoutError
-from onnxparity.grid import Point
-from onnxparity.planning import Target
+from onnxparity.planning.grid import Point
+from onnxparity.planning.planner import Target
 from onnxparity.protocols import Feeds, Outputs
-from onnxparity.worker import Worker
+from onnxparity.running.worker import Worker
 
 __all__ = ["OPERATOR_CASES", "DescribeRequest", "Described", "Selected", "describe", "select"]
 

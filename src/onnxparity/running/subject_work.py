@@ -10,16 +10,16 @@ from onnxparity import expectations, plugins
 from onnxparity.artifact import Artifact
 from onnxparity.case import Subject
 from onnxparity.errors import OnnxParityError
-from onnxparity.examining import ExamineRequest
+from onnxparity.feeding.references import References, write_failure
+from onnxparity.feeding.values import feeds_digest
 from onnxparity.gate import NO_EVIDENCE
-from onnxparity.grid import Point
+from onnxparity.judging.examining import ExamineRequest
 from onnxparity.location import Location
 from onnxparity.outcome import GREEN, Expectation, Verdict
 from onnxparity.plan import Cell
-from onnxparity.planning import question_of
+from onnxparity.planning.grid import Point
+from onnxparity.planning.planner import question_of
 from onnxparity.protocols import Feeds, Outputs, Placement
-from onnxparity.references import References, write_failure
-from onnxparity.values import feeds_digest
 
 __all__ = ["Found", "SubjectWork", "basis_of", "is_red", "lost_references", "reference_points", "request_of"]
 

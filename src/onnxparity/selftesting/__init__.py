@@ -1,0 +1,1 @@
+"""Planted faults, judged by the same code as any model, and the score."""

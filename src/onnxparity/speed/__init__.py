@@ -1,0 +1,1 @@
+"""Latency: workers that take turns, and what their samples say."""
