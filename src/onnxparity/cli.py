@@ -37,6 +37,17 @@ EXPLAIN_EXAMPLES = """examples:
   onnxparity explain new/file-18/float32/onnx-float64/b2 --report onnxparity-report
 """
 
+PLACEMENT_EXAMPLES = """examples:
+  onnxparity placement model.onnx
+  onnxparity placement causal-attention --opset 18
+
+exit codes:
+  0   all that handles data is on the device
+  1   data falls back to the host, or there is no file that ONNX Runtime loads
+  2   wrong usage or configuration
+  3   it cannot be asked here, or the dry run does not prove itself
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit code; a user's mistake is one clear message, never a traceback."""
@@ -77,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     _add_explain(verbs)
     _add_export(verbs)
     _add_list(verbs)
+    _add_placement(verbs)
     _add_doctor(verbs)
     _add_report(verbs)
     _add_gate(verbs)
@@ -255,6 +267,23 @@ def _add_list(verbs: Verbs[argparse.ArgumentParser]) -> None:
     verb.add_argument("--json", action="store_true", help="print the descriptions as JSON")
 
 
+def _add_placement(verbs: Verbs[argparse.ArgumentParser]) -> None:
+    verb = verbs.add_parser(
+        "placement",
+        help="where ONNX Runtime would put each node on CUDA; needs no GPU",
+        epilog=PLACEMENT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verb.set_defaults(verb=_placement)
+    verb.add_argument("target", metavar="MODEL.onnx|SUBJECT", help="a file, a catalogue name, package.module:factory")
+    verb.add_argument("--opset", type=int, help="of a subject; 23 when left out")
+    verb.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), help="of a subject; float32 when left out")
+    verb.add_argument(
+        "--compute-capability", default="9.0", metavar="X.Y", help="of the device asked about (default: %(default)s)"
+    )
+    verb.add_argument("--json", metavar="FILE", help="write the placement there too; - for standard output")
+
+
 def _add_doctor(verbs: Verbs[argparse.ArgumentParser]) -> None:
     verb = verbs.add_parser(
         "doctor",
@@ -332,6 +361,12 @@ def _list(options: argparse.Namespace) -> int:
     from onnxparity.commands.catalogue import show
 
     return show(options)
+
+
+def _placement(options: argparse.Namespace) -> int:
+    from onnxparity.commands.placement import placement
+
+    return placement(options)
 
 
 def _doctor(options: argparse.Namespace) -> int:

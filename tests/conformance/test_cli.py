@@ -29,7 +29,7 @@ from tests.tiny_models import save_tiny
 from .running import Here, Ran, cells, cli
 
 FAST = ("--runtime", "ort-cpu", "--latency", "none", "--quick")
-VERBS = ("verify", "explain", "export", "list", "doctor", "report", "gate", "selftest")
+VERBS = ("verify", "explain", "export", "list", "placement", "doctor", "report", "gate", "selftest")
 
 
 @pytest.fixture(scope="module")
