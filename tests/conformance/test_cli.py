@@ -18,10 +18,10 @@ import pytest
 
 from onnxparity import __version__, environment, plugins
 from onnxparity import cli as module
-from onnxparity.cli import parser
 from onnxparity.commands import export as export_verb
 from onnxparity.commands import verify as verb
 from onnxparity.errors import UsageError
+from onnxparity.grammar import parser
 from onnxparity.outcome import Status
 from onnxparity.planning import selection
 from tests.tiny_models import save_tiny

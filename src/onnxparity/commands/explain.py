@@ -129,7 +129,7 @@ def _flags(cell: Cell, report: Report | None, options: argparse.Namespace, scrat
 
 def _command(report: Report | None) -> argparse.Namespace:
     """The flags of the report's command; those of a bare `verify` where it was not run from the command line."""
-    from onnxparity.cli import parser
+    from onnxparity.grammar import parser
 
     words = shlex.split(report.command)[1:] if report is not None else []
     words = words if words[:1] == ["verify"] else ["verify"]

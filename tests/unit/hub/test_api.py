@@ -11,8 +11,8 @@ import pytest
 
 import onnxparity
 from onnxparity import api, plugins
-from onnxparity.cli import parser
 from onnxparity.errors import InternalError, UsageError, WorkerCrashedError, WorkerTimeoutError
+from onnxparity.grammar import parser
 from onnxparity.outcome import Status
 from onnxparity.planning.planner import QUICK_OPSETS, Options, Target
 from onnxparity.planning.selection import Described, Selected

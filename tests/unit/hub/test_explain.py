@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from onnxparity import gate
-from onnxparity.cli import parser
 from onnxparity.commands import explain as command
 from onnxparity.commands import verify as verifying
 from onnxparity.errors import UsageError
+from onnxparity.grammar import parser
 from onnxparity.locating.diagnosing import FOLDER, MARKER
 from onnxparity.location import Location, Node
 from onnxparity.outcome import Status, Verdict

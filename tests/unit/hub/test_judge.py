@@ -8,9 +8,9 @@ import shlex
 import pytest
 
 from onnxparity import errors
-from onnxparity.cli import parser
 from onnxparity.errors import OnnxParityError
 from onnxparity.feeding.feeds import OVERFLOW
+from onnxparity.grammar import parser
 from onnxparity.judging.judge import STATUS_OF, command, failed, judged
 from onnxparity.numerics.compare import Comparison
 from onnxparity.outcome import Status
